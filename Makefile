@@ -1,0 +1,54 @@
+# Everything of this repository from a machine with only Python 3.11, git and make.
+# uv comes from the PATH, or else into .tools by pip (with whatever pip configuration the machine has).
+
+SHELL  := /bin/bash
+PYTHON ?= python3
+UV     ?= $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/bin/uv)
+EXTRAS ?= figures deploy
+GROUPS ?= dev fuzz
+
+SYNC = $(UV) sync --locked --inexact $(EXTRAS:%=--extra %) $(GROUPS:%=--group %)
+RUN  = $(UV) run --no-sync
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check proof bench bench-guard wheels clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.tools/bin/uv:
+	$(PYTHON) -m venv .tools
+	.tools/bin/pip install --quiet 'uv>=0.5'
+
+setup: $(UV)  ## uv and the locked environment in .venv
+	$(SYNC)
+
+demo: setup  ## an overlay of real brokers on this machine, end to end (KEEP=1 leaves it running)
+	$(RUN) pubctl demo $(if $(KEEP),--keep)
+
+test: $(UV)  ## every stage of the tests, with its time (STAGES="unit sim" picks some)
+	@UV='$(UV)' SYNC='$(SYNC)' $(PYTHON) tests/stages.py $(STAGES)
+
+check: setup  ## format, lint, types, fast tests: under two minutes
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+	$(RUN) pytest -q -m 'not slow' tests/unit tests/paper
+
+proof: setup  ## every claim in full; resumable, hours (PROOF="--list", PROOF="--only core")
+	$(RUN) python -m tools.proof $(PROOF)
+
+bench: GROUPS += bench
+bench: setup  ## the measurements of bench/
+	$(RUN) python -m bench $(BENCH)
+
+bench-guard: GROUPS += bench
+bench-guard: setup  ## a short measurement against the recorded one; fails on a regression
+	$(RUN) python -m bench guard
+
+wheels: $(UV)  ## both wheels into dist/
+	$(UV) build --all-packages --wheel --out-dir dist
+
+clean:  ## what the other targets made, except .tools and .proof
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,127 @@
+"""`make test`: the stages one after the other, each with its time and its share of the budget.
+
+Rules: standard library only (it also makes the environment, so it runs before there is one); a stage that fails
+does not stop the next; a stage without tests is named and does not fail; the last line is pytest's own closing
+line, over all stages. The budgets add up to 25 minutes on two cores and stand in docs/contributing.md as well.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / ".cache" / "stages"
+NOTHING_COLLECTED = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    budget_s: int
+    arguments: tuple[str, ...] = ()
+
+
+# Tests that need Spark or a booted systemd are marked, wherever they stand, and have stages of their own.
+PLAIN = ("-m", "not spark and not nspawn")
+STAGES = (
+    Stage("setup", 240),
+    Stage("unit", 180, (*PLAIN, "tests/unit", "tests/paper")),
+    Stage("sim", 300, (*PLAIN, "tests/sim")),
+    Stage("fuzz", 120, (*PLAIN, "tests/fuzz")),
+    Stage("system", 300, (*PLAIN, "tests/system")),
+    Stage("spark", 240, ("-m", "spark", "tests")),
+    Stage("nspawn", 120, ("-m", "nspawn", "tests")),
+)
+
+
+@dataclass
+class Outcome:
+    stage: Stage
+    seconds: float = 0.0
+    ok: bool = True
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def read_counts(report: Path) -> dict[str, int]:
+    """Test counts of one junit file, in pytest's words."""
+    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for suite in ElementTree.parse(report).getroot().iter("testsuite"):
+        for key in totals:
+            totals[key] += int(suite.get(key, 0))
+    bad = totals["failures"] + totals["errors"]
+    return {"passed": totals["tests"] - bad - totals["skipped"], "failed": bad, "skipped": totals["skipped"]}
+
+
+def run_stage(stage: Stage, uv: str, sync: str) -> Outcome:
+    print(f"\n== {stage.name} ==", flush=True)
+    began = time.monotonic()
+    if stage.name == "setup":
+        ok, counts = subprocess.run(shlex.split(sync), cwd=ROOT).returncode == 0, {}
+    else:
+        ok, counts = run_pytest(stage, uv)
+    return Outcome(stage, time.monotonic() - began, ok, counts)
+
+
+def run_pytest(stage: Stage, uv: str) -> tuple[bool, dict[str, int]]:
+    report = REPORTS / f"{stage.name}.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    command = [uv, "run", "--no-sync", "pytest", "-q", f"--junitxml={report}", *stage.arguments]
+    code = subprocess.run(command, cwd=ROOT).returncode
+    counts = read_counts(report) if report.exists() else {"failed": 1}
+    if code == NOTHING_COLLECTED:
+        return True, {}
+    if code and not counts.get("failed"):
+        counts["failed"] = 1  # the run itself broke: that is a failure, whatever the tests said
+    return code == 0, counts
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def closing_line(outcomes: list[Outcome]) -> str:
+    total = {word: sum(o.counts.get(word, 0) for o in outcomes) for word in ("passed", "failed", "skipped")}
+    return ", ".join(f"{number} {word}" for word, number in total.items())
+
+
+def print_table(outcomes: list[Outcome]) -> None:
+    print(f"\n{'stage':<10}{'time':>8}{'budget':>8}  result")
+    for outcome in outcomes:
+        tests = ", ".join(f"{n} {word}" for word, n in outcome.counts.items() if n)
+        result = tests or ("ok" if outcome.stage.name == "setup" else "no tests")
+        late = "  over budget" if outcome.seconds > outcome.stage.budget_s else ""
+        result = result if outcome.ok else f"FAILED {tests}".rstrip()
+        print(f"{outcome.stage.name:<10}{clock(outcome.seconds):>8}{clock(outcome.stage.budget_s):>8}  {result}{late}")
+    spent = sum(o.seconds for o in outcomes)
+    print(f"{'all':<10}{clock(spent):>8}{clock(sum(s.budget_s for s in STAGES)):>8}")
+
+
+def main(names: list[str]) -> int:
+    known = [stage.name for stage in STAGES]
+    for name in names:
+        if name not in known:
+            print(f"no stage {name!r}; there are: {' '.join(known)}", file=sys.stderr)
+            return 2
+    uv, sync = os.environ.get("UV", "uv"), os.environ.get("SYNC", "uv sync --locked")
+    outcomes: list[Outcome] = []
+    for stage in STAGES:
+        if names and stage.name not in ("setup", *names):
+            continue
+        outcomes.append(run_stage(stage, uv, sync))
+        if stage.name == "setup" and not outcomes[-1].ok:
+            break
+    print_table(outcomes)
+    print(f"\n{closing_line(outcomes)} in {sum(o.seconds for o in outcomes):.2f}s")
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
