@@ -1,0 +1,16 @@
+"""Every size that a stranger could otherwise choose. A frame beyond one of them is a WireError."""
+
+from __future__ import annotations
+
+FRAME_BYTES = 16 * 1024 * 1024
+BATCH_PUBLICATIONS = 65_536
+ATTRIBUTE_BYTES = 16 * 1024
+PAYLOAD_BYTES = 8 * 1024 * 1024
+EXTENSION_BYTES = 4 * 1024
+NAME_BYTES = 255
+PATH_BROKERS = 64  # a subscription's path: the last Delta brokers
+ROOT_PATH_BROKERS = 256  # depth of a tree
+HOPS = 255  # a publication that went further is in a loop and is dropped
+CUTS = 4_096
+LIST_ENTRIES = 65_536  # censuses, names, addresses
+TEXT_BYTES = 64 * 1024
