@@ -1,8 +1,8 @@
 """`make test`: the stages one after the other, each with its time and its share of the budget.
 
-Rules: standard library only (it also makes the environment, so it runs before there is one); a stage that fails
-does not stop the next; a stage without tests is named and does not fail; the last line is pytest's own closing
-line, over all stages. The budgets add up to 25 minutes on two cores and stand in docs/contributing.md as well.
+Rules: standard library only (it also makes the environment, so it runs before there is one); a stage that
+fails does not stop the next; a stage without tests is named and does not fail; the last line is pytest's own
+closing line, over all stages. The budgets add up to 25 minutes on two cores and stand in docs/contributing.md.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ def read_counts(report: Path) -> dict[str, int]:
 def run_stage(stage: Stage, uv: str, sync: str) -> Outcome:
     print(f"\n== {stage.name} ==", flush=True)
     began = time.monotonic()
+    outcome = Outcome(stage)
     if stage.name == "setup":
-        ok, counts = subprocess.run(shlex.split(sync), cwd=ROOT).returncode == 0, {}
+        outcome.ok = subprocess.run(shlex.split(sync), cwd=ROOT).returncode == 0
     else:
-        ok, counts = run_pytest(stage, uv)
-    return Outcome(stage, time.monotonic() - began, ok, counts)
+        outcome.ok, outcome.counts = run_pytest(stage, uv)
+    outcome.seconds = time.monotonic() - began
+    return outcome
 
 
 def run_pytest(stage: Stage, uv: str) -> tuple[bool, dict[str, int]]:
@@ -99,7 +101,8 @@ def print_table(outcomes: list[Outcome]) -> None:
         result = tests or ("ok" if outcome.stage.name == "setup" else "no tests")
         late = "  over budget" if outcome.seconds > outcome.stage.budget_s else ""
         result = result if outcome.ok else f"FAILED {tests}".rstrip()
-        print(f"{outcome.stage.name:<10}{clock(outcome.seconds):>8}{clock(outcome.stage.budget_s):>8}  {result}{late}")
+        times = f"{clock(outcome.seconds):>8}{clock(outcome.stage.budget_s):>8}"
+        print(f"{outcome.stage.name:<10}{times}  {result}{late}")
     spent = sum(o.seconds for o in outcomes)
     print(f"{'all':<10}{clock(spent):>8}{clock(sum(s.budget_s for s in STAGES)):>8}")
 
