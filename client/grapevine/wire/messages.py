@@ -1,7 +1,8 @@
 """One class per message. `kind` numbers are the first byte of a frame: append only, never reused.
 
 A message is a flat array of its fields in the order written here. Ids are 64-bit (`identity`),
-positions and marks count publications on one link within one epoch, from 1. `docs/PROTOCOL.md` tells
+positions and marks count publications on one link within one epoch, from 1. The types of `fields` carry
+the limits, which `codec.decode` enforces. `docs/PROTOCOL.md` tells
 who sends what when; a test keeps its table equal to this file.
 
 Ranges of kinds: 1-19 link session, 20-39 tree, 40-59 clients, 60-69 administration, 70-79 handover,
@@ -11,11 +12,35 @@ Ranges of kinds: 1-19 link session, 20-39 tree, 40-59 clients, 60-69 administrat
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 
 from grapevine.filters.normal import Filter
+from grapevine.wire.fields import (
+    Addresses,
+    Arguments,
+    AttributeBytes,
+    Body,
+    Count,
+    ExtensionBytes,
+    Flags,
+    Hops,
+    Id,
+    Ids,
+    Name,
+    Number,
+    NumberLists,
+    Path,
+    PayloadBytes,
+    Policy,
+    Reports,
+    RootPath,
+    Seconds,
+    Settings,
+    Text,
+)
+from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 
 PROTOCOL = 1  # the version this code speaks; HELLO and Attach carry the range a side accepts
 PROTOCOL_OLDEST = 1
@@ -32,27 +57,32 @@ class Publication(msgspec.Struct, array_like=True, gc=False):
     """Attributes (a map in msgpack) and payload stay the bytes they came in. A client sends the first
     four fields; its first broker fills in the rest."""
 
-    attributes: bytes
-    payload: bytes
-    sequence: int  # the publisher's own count within one incarnation, rising
-    flags: int = 0
-    publisher: int = 0
-    incarnation: int = 0
-    accepted_at: float = 0.0  # seconds since 1970 by the first broker's clock
-    hops: int = 0
-    plane: int = 0
-    extension: bytes = b""
+    attributes: AttributeBytes
+    payload: PayloadBytes
+    sequence: Count  # the publisher's own count within one incarnation, rising
+    flags: Flags = 0
+    publisher: Id = 0
+    incarnation: Id = 0
+    accepted_at: Seconds = 0.0  # seconds since 1970 by the first broker's clock
+    hops: Hops = 0
+    plane: Count = 0
+    extension: ExtensionBytes = b""
+
+
+Publications: TypeAlias = Annotated[list[Publication], msgspec.Meta(max_length=BATCH_PUBLICATIONS)]
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Publications that a mark passes although they were not delivered everywhere."""
 
-    publisher: int
-    incarnation: int
-    first: int
-    last: int
-    reason: int
+    publisher: Id
+    incarnation: Id
+    first: Count
+    last: Count
+    reason: Count
 
+
+Cuts: TypeAlias = Annotated[tuple[Cut, ...], msgspec.Meta(max_length=CUTS)]
 
 CUT_LINK_LOST = 1
 CUT_NOT_ALLOWED = 2
@@ -65,11 +95,11 @@ CUT_TOO_FAR = 3
 class Resume(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a side still knows of an epoch: taken up to `received`, settled up to `settled`."""
 
-    epoch: int
-    received: int
-    settled: int
-    cuts: tuple[Cut, ...] = ()
-    cuts_first: int = 0
+    epoch: Id
+    received: Count
+    settled: Count
+    cuts: Cuts = ()
+    cuts_first: Count = 0
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -77,27 +107,27 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     force: the one in `resume` where both sides still know it, else the proposal."""
 
     kind: ClassVar[int] = 1
-    oldest: int
-    newest: int
-    name: str
-    broker: int
-    incarnation: int
-    epoch: int
+    oldest: Count
+    newest: Count
+    name: Name
+    broker: Id
+    incarnation: Id
+    epoch: Id
     answer: bool
-    window: int  # publications beyond the settled mark that this side takes
-    settings: dict[str, str]  # cluster-wide; a difference is refused
-    root_path: tuple[int, ...]  # this broker first, the root last
-    addresses: tuple[str, ...] = ()
+    window: Count  # publications beyond the settled mark that this side takes
+    settings: Settings  # cluster-wide; a difference is refused
+    root_path: RootPath  # this broker first, the root last
+    addresses: Addresses = ()
     resume: Resume | None = None
-    replaces: int = 0  # the leaving broker in whose place this link is dialled
+    replaces: Id = 0  # the leaving broker in whose place this link is dialled
 
 
 class Refuse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A greeting that cannot be accepted; the link closes."""
 
     kind: ClassVar[int] = 2
-    reason: str  # a word of REFUSALS
-    text: str
+    reason: Name  # a word of REFUSALS
+    text: Text
 
 
 REFUSALS = ("version", "settings", "cycle", "name", "not-ready", "not-allowed", "leaving", "twice")
@@ -113,38 +143,38 @@ class Marks(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Acknowledgement of a stream of publications; on a client's link also what PublishAck is."""
 
     kind: ClassVar[int] = 4
-    epoch: int
-    received: int
-    settled: int
-    credit: int  # the peer may send up to this position
-    persisted: int = 0
-    cuts: tuple[Cut, ...] = ()
-    cuts_first: int = 0  # number of the first entry of `cuts` within the epoch
-    cuts_seen: int = 0  # how many of the peer's cuts have been taken
+    epoch: Id
+    received: Count
+    settled: Count
+    credit: Count  # the peer may send up to this position
+    persisted: Count = 0
+    cuts: Cuts = ()
+    cuts_first: Count = 0  # number of the first entry of `cuts` within the epoch
+    cuts_seen: Count = 0  # how many of the peer's cuts have been taken
 
 
 class Batch(msgspec.Struct, array_like=True, gc=False):
     """Publications from broker to broker, at consecutive positions."""
 
     kind: ClassVar[int] = 5
-    epoch: int
-    first: int
-    received: int
-    settled: int
-    credit: int
-    publications: list[Publication]
+    epoch: Id
+    first: Count
+    received: Count
+    settled: Count
+    credit: Count
+    publications: Publications
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 6
-    sent_at: float
-    root_path: tuple[int, ...] = ()
+    sent_at: Seconds
+    root_path: RootPath = ()
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 7
-    sent_at: float  # of the ping
-    root_path: tuple[int, ...] = ()
+    sent_at: Seconds  # of the ping
+    root_path: RootPath = ()
 
 
 class TablesSent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -163,10 +193,10 @@ class Leaving(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Hold publications for me. After LeaveDone, `heirs` dial `successor`."""
 
     kind: ClassVar[int] = 10
-    successor: int
-    successor_name: str
-    successor_addresses: tuple[str, ...]
-    heirs: tuple[int, ...]
+    successor: Id
+    successor_name: Name
+    successor_addresses: Addresses
+    heirs: Ids
 
 
 class LeaveHeld(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -185,72 +215,72 @@ class LeaveDone(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Advertisement(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    origin: int  # the broker that numbered it
-    serial: int
-    home: int  # the publisher's first broker
-    home_name: str
-    publisher: int
-    incarnation: int
-    publisher_name: str
+    origin: Id  # the broker that numbered it
+    serial: Count
+    home: Id  # the publisher's first broker
+    home_name: Name
+    publisher: Id
+    incarnation: Id
+    publisher_name: Name
     filter: Filter
 
 
 class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    origin: int
-    serial: int
-    home: int  # the subscriber's first broker
-    path: tuple[int, ...]  # the last Delta brokers, farthest first, the sender last: path[0] is the anchor
+    origin: Id
+    serial: Count
+    home: Id  # the subscriber's first broker
+    path: Path  # the last Delta brokers, farthest first, the sender last: path[0] is the anchor
     filter: Filter
 
 
 class Advertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 20
-    stamp: int  # numbers announcements on this link; Confirmed answers it
+    stamp: Count  # numbers announcements on this link; Confirmed answers it
     advertisement: Advertisement
 
 
 class Unadvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 21
-    origin: int
-    serial: int
+    origin: Id
+    serial: Count
 
 
 class Subscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 22
-    stamp: int
+    stamp: Count
     subscription: Subscription
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 23
-    origin: int
-    serial: int
+    origin: Id
+    serial: Count
 
 
 class Confirmed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Every broker that must know the announcement `stamp` knows it."""
 
     kind: ClassVar[int] = 24
-    stamp: int
+    stamp: Count
 
 
 class CensusRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 25
-    origin: int
-    incarnation: int
-    number: int
-    question: str  # which reports: a behaviour's name, or "" for the short one
-    argument: bytes = b""
-    deadline_s: float = 5.0
+    origin: Id
+    incarnation: Id
+    number: Count
+    question: Name  # which reports: a behaviour's name, or "" for the short one
+    argument: Body = b""
+    deadline_s: Seconds = 5.0
 
 
 class CensusAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 26
-    origin: int
-    incarnation: int
-    number: int
-    reports: tuple[bytes, ...]  # one JSON object per broker
-    missing: tuple[int, ...] = ()  # neighbours that did not answer
+    origin: Id
+    incarnation: Id
+    number: Count
+    reports: Reports  # one JSON object per broker
+    missing: Ids = ()  # neighbours that did not answer
 
 
 # --- clients: 40-59 ----------------------------------------------------------------------------
@@ -258,14 +288,14 @@ class CensusAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 40
-    oldest: int
-    newest: int
-    name: str
-    client: int
-    incarnation: int
-    epoch: int
-    window: int  # deliveries beyond the settled mark that the client takes
-    on_slow: int  # DROP_OLDEST, DROP_NEWEST, DISCONNECT
+    oldest: Count
+    newest: Count
+    name: Name
+    client: Id
+    incarnation: Id
+    epoch: Id
+    window: Count  # deliveries beyond the settled mark that the client takes
+    on_slow: Policy  # DROP_OLDEST, DROP_NEWEST, DISCONNECT
     resume: Resume | None = None
 
 
@@ -276,40 +306,40 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`epoch` is the one in force; `resumed` says that subscriptions and advertisements are still held."""
 
     kind: ClassVar[int] = 41
-    broker: int
-    broker_name: str
-    epoch: int
+    broker: Id
+    broker_name: Name
+    epoch: Id
     resumed: bool
-    received: int
-    settled: int
-    credit: int
-    addresses: tuple[str, ...] = ()  # other brokers to try when this one is gone
+    received: Count
+    settled: Count
+    credit: Count
+    addresses: Addresses = ()  # other brokers to try when this one is gone
 
 
 class ClientSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 42
-    request: int
-    number: int  # the client's own, listed with each delivery
+    request: Count
+    number: Number  # the client's own, listed with each delivery
     filter: Filter
 
 
 class ClientUnsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 43
-    request: int
-    number: int
+    request: Count
+    number: Number
 
 
 class ClientAdvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 44
-    request: int
-    number: int
+    request: Count
+    number: Number
     filter: Filter
 
 
 class ClientUnadvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 45
-    request: int
-    number: int
+    request: Count
+    number: Number
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -317,9 +347,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why it was refused."""
 
     kind: ClassVar[int] = 46
-    request: int
-    outcome: str  # a word of OUTCOMES
-    text: str = ""
+    request: Count
+    outcome: Name  # a word of OUTCOMES
+    text: Text = ""
 
 
 OUTCOMES = ("local", "confirmed", "filter", "not-allowed", "limit")
@@ -329,31 +359,31 @@ class Publish(msgspec.Struct, array_like=True, gc=False):
     """A client's publications at consecutive positions of its link."""
 
     kind: ClassVar[int] = 47
-    epoch: int
-    first: int
-    publications: list[Publication]
+    epoch: Id
+    first: Count
+    publications: Publications
 
 
 class Deliver(msgspec.Struct, array_like=True, gc=False):
     """Publications for a client, each with the numbers of its matching subscriptions (u32, little-endian)."""
 
     kind: ClassVar[int] = 48
-    epoch: int
-    first: int
-    received: int
-    settled: int
-    credit: int
-    publications: list[Publication]
-    subscriptions: list[bytes]
+    epoch: Id
+    first: Count
+    received: Count
+    settled: Count
+    credit: Count
+    publications: Publications
+    subscriptions: NumberLists
 
 
 class Names(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Before the first delivery of a publisher: its name and its first broker's."""
 
     kind: ClassVar[int] = 49
-    publisher: int
-    name: str
-    broker_name: str
+    publisher: Id
+    name: Name
+    broker_name: Name
 
 
 class Detach(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -366,14 +396,14 @@ class GoAway(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The broker stops: attach to one of `addresses`."""
 
     kind: ClassVar[int] = 51
-    addresses: tuple[str, ...] = ()
+    addresses: Addresses = ()
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many deliveries this client has lost so far to its own slowness."""
 
     kind: ClassVar[int] = 52
-    total: int
+    total: Count
 
 
 # --- administration: 60-69 ---------------------------------------------------------------------
@@ -381,17 +411,17 @@ class Dropped(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Command(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 60
-    request: int
-    verb: str
-    arguments: dict[str, str | int | float | bool | None]
+    request: Count
+    verb: Name
+    arguments: Arguments
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 61
-    request: int
-    outcome: str  # "ok", "partial", "usage", "not-allowed", "not-found", "failed"
-    body: bytes  # JSON
-    text: str = ""
+    request: Count
+    outcome: Name  # "ok", "partial", "usage", "not-allowed", "not-found", "failed"
+    body: Body  # JSON
+    text: Text = ""
 
 
 # Kinds promised to later parts, so that no earlier one takes them.
@@ -408,12 +438,12 @@ RESERVED: dict[int, str] = {
 }
 
 PeerMessage: TypeAlias = (
-    Hello | Refuse | Reset | Marks | Batch | Ping | Pong | TablesSent | SyncDone | Leaving | LeaveHeld | LeaveDone
-    | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed | CensusRequest | CensusAnswer
+    Hello | Refuse | Reset | Marks | Batch | Ping | Pong | TablesSent | SyncDone | Leaving | LeaveHeld
+    | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed | CensusRequest | CensusAnswer
 )  # fmt: skip
 ClientMessage: TypeAlias = (
-    Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done | Publish
-    | Deliver | Names | Detach | GoAway | Dropped
+    Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
+    | Publish | Deliver | Names | Detach | GoAway | Dropped
 )  # fmt: skip
 Message: TypeAlias = PeerMessage | ClientMessage | Command | Answer
 

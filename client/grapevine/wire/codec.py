@@ -1,0 +1,242 @@
+"""Frames to messages and back: one byte of kind, then the message as an array in msgpack.
+
+Everything that comes from another process is parsed here and nowhere else. `decode` and
+`decode_attributes` raise WireError whatever the bytes are, and nothing else; what they return is within
+every limit of `limits`. Most limits are part of the field types and cost nothing extra; only what a type
+cannot say is checked below, per frame or per distinct value rather than per publication.
+
+Fields after those known here are skipped, so that a newer peer may append some; fields at the end that
+have a default may be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias, cast
+
+import msgspec
+
+from grapevine.filters.normal import Filter, Value
+from grapevine.wire import messages as wire
+from grapevine.wire.errors import WireError
+from grapevine.wire.extensions import decode_extension
+from grapevine.wire.limits import ATTRIBUTE_BYTES, FLOAT_MAX, FRAME_BYTES, NAME_BYTES, TEXT_BYTES
+from grapevine.wire.messages import EXTENDED, KINDS, Message, Publication
+
+Attributes: TypeAlias = dict[str, Value]
+
+# What msgspec raises over bytes: its own errors, bad UTF-8 (a ValueError), nesting, 64-bit overflow.
+_BAD_BYTES = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+
+_encode = msgspec.msgpack.Encoder().encode
+_KIND_BYTE: list[bytes] = [bytes((kind,)) for kind in range(256)]
+_BATCH = _KIND_BYTE[wire.Batch.kind]
+_PUBLISH = _KIND_BYTE[wire.Publish.kind]
+_DELIVER = _KIND_BYTE[wire.Deliver.kind]
+
+
+# --- encoding ------------------------------------------------------------------------------------
+
+
+def encode(message: Message) -> bytes:
+    return _KIND_BYTE[message.kind] + _encode(message)
+
+
+def encode_publications(publications: Sequence[Publication]) -> msgspec.Raw:
+    """Publications encoded once, to be spliced into the frames of several destinations."""
+    return msgspec.Raw(_encode(publications))
+
+
+def encode_batch(
+    epoch: int, first: int, received: int, settled: int, credit: int, publications: msgspec.Raw
+) -> bytes:
+    """The frame of a Batch whose publications are encoded already."""
+    return _BATCH + _encode((epoch, first, received, settled, credit, publications))
+
+
+def encode_publish(epoch: int, first: int, publications: msgspec.Raw) -> bytes:
+    """The frame of a Publish whose publications are encoded already."""
+    return _PUBLISH + _encode((epoch, first, publications))
+
+
+def encode_deliver(
+    epoch: int,
+    first: int,
+    received: int,
+    settled: int,
+    credit: int,
+    publications: msgspec.Raw,
+    subscriptions: Sequence[bytes] | msgspec.Raw,
+) -> bytes:
+    """The frame of a Deliver whose publications are encoded already."""
+    return _DELIVER + _encode((epoch, first, received, settled, credit, publications, subscriptions))
+
+
+def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
+    """The attributes in the order given. ValueError for what `decode_attributes` would refuse."""
+    try:
+        encoded = _encode(attributes)
+        _decode_attributes(encoded)
+    except (TypeError, *_BAD_BYTES) as error:
+        raise ValueError(f"attributes cannot be sent: {error}") from None
+    if len(encoded) > NAME_BYTES:
+        _check_attribute_sizes(encoded, attributes, ValueError)
+    return encoded
+
+
+# --- decoding ------------------------------------------------------------------------------------
+
+_FINITE = Annotated[float, msgspec.Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]  # refuses NaN and the infinities
+_ATTRIBUTES = dict[Annotated[str, msgspec.Meta(min_length=1)], bool | int | _FINITE | str]
+_decode_attributes = cast(
+    Callable[[bytes], Attributes], msgspec.msgpack.Decoder(cast(Any, _ATTRIBUTES)).decode
+)
+
+
+def decode(frame: bytes) -> Message:
+    """The message of a frame, within every limit. Raises WireError and nothing else."""
+    if not frame or len(frame) > FRAME_BYTES:
+        raise WireError(f"frame of {len(frame)} bytes")
+    kind = frame[0]
+    decoder = _DECODERS[kind]
+    if decoder is None:
+        raise WireError(f"unknown kind {kind}")
+    try:
+        message = decoder(memoryview(frame)[1:])
+        checks = _CHECKS[kind]
+        if checks is not None:
+            checks(message)
+    except _BAD_BYTES as error:
+        raise WireError(f"{KINDS[kind].__name__}: {error}") from None
+    return message
+
+
+def decode_attributes(encoded: bytes) -> Attributes:
+    """The attributes of a publication; WireError if they are not a map of names to values."""
+    try:
+        attributes = _decode_attributes(encoded)
+    except _BAD_BYTES as error:
+        raise WireError(f"attributes: {error}") from None
+    if len(encoded) > NAME_BYTES:
+        _check_attribute_sizes(encoded, attributes, WireError)
+    return attributes
+
+
+def _check_attribute_sizes(
+    encoded: bytes, attributes: Iterable[str], refuse: type[ValueError] | type[WireError]
+) -> None:
+    if len(encoded) > ATTRIBUTE_BYTES:
+        raise refuse(f"attributes of {len(encoded)} bytes are over the limit of {ATTRIBUTE_BYTES}")
+    for name in attributes:
+        if len(name) * 4 > NAME_BYTES and len(name.encode()) > NAME_BYTES:
+            raise refuse(
+                f"an attribute's name of {len(name.encode())} bytes is over the limit of {NAME_BYTES}"
+            )
+
+
+# --- what the field types cannot say; each raises WireError or ValueError ----------------------
+
+
+def _check_bytes(limit: int, *texts: str) -> None:
+    for text in texts:
+        if len(text) * 4 > limit and len(text.encode()) > limit:
+            raise WireError(f"text of {len(text.encode())} bytes, limit {limit}")
+
+
+def _check_answer(word: str, text: str) -> None:
+    _check_bytes(NAME_BYTES, word)
+    _check_bytes(TEXT_BYTES, text)
+
+
+def _check_cuts(cuts: Iterable[wire.Cut]) -> None:
+    for cut in cuts:
+        if cut.first > cut.last:
+            raise WireError("a cut ends before it begins")
+
+
+def _check_resume(resume: wire.Resume | None) -> None:
+    if resume is not None:
+        _check_cuts(resume.cuts)
+
+
+def _check_publications(publications: list[Publication]) -> None:
+    for publication in publications:
+        if publication.extension:
+            _check_extension(publication)
+
+
+def _check_extension(publication: Publication) -> None:
+    if not publication.flags & EXTENDED:
+        raise WireError("an extension block without its flag")
+    decode_extension(publication.extension)
+
+
+def _check_hello(hello: wire.Hello) -> None:
+    _check_bytes(NAME_BYTES, hello.name, *hello.settings, *hello.settings.values(), *hello.addresses)
+    _check_resume(hello.resume)
+
+
+def _check_attach(attach: wire.Attach) -> None:
+    _check_bytes(NAME_BYTES, attach.name)
+    _check_resume(attach.resume)
+
+
+def _check_advertisement(advertisement: wire.Advertisement) -> None:
+    _check_bytes(NAME_BYTES, advertisement.home_name, advertisement.publisher_name)
+    _check_filter(advertisement.filter)
+
+
+def _check_leaving(leaving: wire.Leaving) -> None:
+    _check_bytes(NAME_BYTES, leaving.successor_name, *leaving.successor_addresses)
+
+
+def _check_command(command: wire.Command) -> None:
+    _check_bytes(NAME_BYTES, command.verb, *command.arguments)
+    for argument in command.arguments.values():
+        if isinstance(argument, str):
+            _check_bytes(TEXT_BYTES, argument)
+        elif isinstance(argument, float) and argument - argument != 0:  # NaN or infinite
+            raise WireError("an argument is not a finite number")
+
+
+def _check_deliver(deliver: wire.Deliver) -> None:
+    _check_publications(deliver.publications)
+    if len(deliver.subscriptions) != len(deliver.publications):
+        raise WireError("not one list of subscriptions per publication")
+    if any(size & 3 for size in {*map(len, deliver.subscriptions)}):
+        raise WireError("a list of subscriptions is cut off")
+
+
+def _check_filter(filter: Filter) -> None:
+    from grapevine.filters import check
+
+    check(filter)
+
+
+_CHECK: dict[type[Any], Callable[[Any], None]] = {
+    wire.Hello: _check_hello,
+    wire.Refuse: lambda m: _check_answer(m.reason, m.text),
+    wire.Marks: lambda m: _check_cuts(m.cuts),
+    wire.Batch: lambda m: _check_publications(m.publications),
+    wire.Leaving: _check_leaving,
+    wire.Advertise: lambda m: _check_advertisement(m.advertisement),
+    wire.Subscribe: lambda m: _check_filter(m.subscription.filter),
+    wire.CensusRequest: lambda m: _check_bytes(NAME_BYTES, m.question),
+    wire.Attach: _check_attach,
+    wire.Attached: lambda m: _check_bytes(NAME_BYTES, m.broker_name, *m.addresses),
+    wire.ClientSubscribe: lambda m: _check_filter(m.filter),
+    wire.ClientAdvertise: lambda m: _check_filter(m.filter),
+    wire.Done: lambda m: _check_answer(m.outcome, m.text),
+    wire.Publish: lambda m: _check_publications(m.publications),
+    wire.Deliver: _check_deliver,
+    wire.Names: lambda m: _check_bytes(NAME_BYTES, m.name, m.broker_name),
+    wire.GoAway: lambda m: _check_bytes(NAME_BYTES, *m.addresses),
+    wire.Command: _check_command,
+    wire.Answer: lambda m: _check_answer(m.outcome, m.text),
+}
+
+_DECODERS: list[Callable[[memoryview], Message] | None] = [None] * 256
+_CHECKS: list[Callable[[Any], None] | None] = [None] * 256
+for _kind, _class in KINDS.items():
+    _DECODERS[_kind] = msgspec.msgpack.Decoder(_class).decode
+    _CHECKS[_kind] = _CHECK.get(_class)
