@@ -2,7 +2,7 @@
 
 Rules: standard library only (it also makes the environment, so it runs before there is one); a stage that
 fails does not stop the next; a stage without tests is named and does not fail; the last line is pytest's own
-closing line, over all stages. The budgets add up to 25 minutes on two cores and stand in docs/contributing.md.
+closing line, over all stages. The budgets add up to 25 minutes on two cores (see docs/contributing.md).
 """
 
 from __future__ import annotations

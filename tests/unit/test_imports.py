@@ -1,8 +1,9 @@
 """Who may import whom (docs/architecture.md), kept by walking the imports of every file.
 
 Rules: the longest prefix of a module's name in ALLOWED decides which of our own packages it may import; a
-module under a prefix in PURE knows only what it is handed, so it may not reach a socket, a clock, a thread or a
-seed; the client installs alone, so it may import only what its own wheel declares. A breach names file and line.
+module under a prefix in PURE knows only what it is handed, so it may not reach a socket, a clock, a thread or
+a seed; the client installs alone, so it may import only what its own wheel declares. A breach names file and
+line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The house style that a machine can keep: sizes, and words that have no place in the tree.
 
-An exception is a line in EXCEPTIONS with its reason, so that it is seen in review. Files under version control
-and new ones are read alike; binary files and the lock are not.
+An exception is a line in EXCEPTIONS with its reason, so that it is seen in review. Files under version
+control and new ones are read alike; binary files and the lock are not.
 """
 
 from __future__ import annotations
