@@ -16,8 +16,9 @@ Attributes = Mapping[str, Value]
 class Matcher(Protocol):
     def __len__(self) -> int: ...
 
-    def add(self, sid: int, filter: Filter, group: int) -> None:
-        """`sid` must be new to this index."""
+    def add(self, sid: int, filter: Filter, group: int, label: int | None = None) -> None:
+        """`sid` must be new to this index. `label` is a u32 for `deliveries`: the number its client knows
+        the subscription by (`sid` if none is given)."""
 
     def remove(self, sid: int) -> None:
         """`sid` must be in this index."""
@@ -27,6 +28,10 @@ class Matcher(Protocol):
 
     def groups(self, attributes: Attributes) -> list[int]:
         """The groups with at least one match, ascending."""
+
+    def deliveries(self, attributes: Attributes) -> list[tuple[int, bytes]]:
+        """For each group with a match, ascending: the labels of its matches, each once, as packed
+        little-endian u32 in an order that depends on this index's history alone."""
 
     def covering(self, filter: Filter) -> Iterable[int]:
         """Sids known to match whatever `filter` matches (ascending); undecided ones are left out."""

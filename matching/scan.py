@@ -1,0 +1,67 @@
+"""The index that is right because it is obvious: every filter is asked about every publication.
+
+It is the oracle of the tests, what `index.Index` must agree with, and quick enough for a handful of
+subscriptions.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from itertools import groupby
+from sys import byteorder
+
+from grapevine.filters.evaluate import matches
+from grapevine.filters.normal import Filter
+from matching.interface import Attributes
+from matching.relations import covers, overlaps
+
+
+class Scan:
+    def __init__(self) -> None:
+        self._filters: dict[int, Filter] = {}
+        self._places: dict[int, tuple[int, int]] = {}  # sid -> (group, label)
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def add(self, sid: int, filter: Filter, group: int, label: int | None = None) -> None:
+        assert sid not in self._filters, f"subscription {sid} is already in this index"
+        self._filters[sid] = filter
+        self._places[sid] = (group, sid if label is None else label)
+
+    def remove(self, sid: int) -> None:
+        del self._filters[sid]
+        del self._places[sid]
+
+    def match(self, attributes: Attributes) -> list[int]:
+        return sorted(sid for sid, filter in self._filters.items() if matches(filter, attributes))
+
+    def groups(self, attributes: Attributes) -> list[int]:
+        return sorted({self._places[sid][0] for sid in self.match(attributes)})
+
+    def deliveries(self, attributes: Attributes) -> list[tuple[int, bytes]]:
+        rows = sorted(self._places[sid] for sid in self.match(attributes))
+        return [
+            (group, packed(label for _, label in run)) for group, run in groupby(rows, key=lambda row: row[0])
+        ]
+
+    def covering(self, filter: Filter) -> list[int]:
+        return sorted(sid for sid, other in self._filters.items() if covers(other, filter))
+
+    def covered(self, filter: Filter) -> list[int]:
+        return sorted(sid for sid, other in self._filters.items() if covers(filter, other))
+
+    def overlapping(self, filter: Filter) -> list[int]:
+        return sorted(sid for sid, other in self._filters.items() if overlaps(other, filter))
+
+    def work(self, budget: int) -> bool:
+        return False
+
+
+def packed(labels: Iterable[int]) -> bytes:
+    """Labels as little-endian u32, the form in which they travel."""
+    row = array("I", labels)
+    if byteorder == "big":
+        row.byteswap()
+    return row.tobytes()
