@@ -35,7 +35,7 @@ class Op(IntEnum):
     NOT_IN_CIRCLE = 14
 
 
-Operand: TypeAlias = Value | None | tuple[Value | None, ...]
+Operand: TypeAlias = Value | tuple[Value | None, ...] | None
 
 
 class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False):
