@@ -6,6 +6,7 @@ PYTHON ?= python3
 UV     ?= $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/bin/uv)
 EXTRAS ?= figures deploy
 GROUPS ?= dev fuzz
+BENCH  ?= $(filter-out guard,$(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py)))
 
 SYNC = $(UV) sync --locked --inexact $(EXTRAS:%=--extra %) $(GROUPS:%=--group %)
 RUN  = $(UV) run --no-sync
@@ -39,12 +40,12 @@ proof: setup  ## every claim in full; resumable, hours (PROOF="--list", PROOF="-
 	$(RUN) python -m tools.proof $(PROOF)
 
 bench: GROUPS += bench
-bench: setup  ## the measurements of bench/
-	$(RUN) python -m bench $(BENCH)
+bench: setup  ## the measurements of bench/, one file a question (BENCH="match" picks some)
+	@set -e; for question in $(BENCH); do echo "== bench.$$question"; $(RUN) python -m bench.$$question; done
 
 bench-guard: GROUPS += bench
 bench-guard: setup  ## a short measurement against the recorded one; fails on a regression
-	$(RUN) python -m bench guard
+	$(RUN) python -m bench.guard
 
 wheels: $(UV)  ## both wheels into dist/
 	$(UV) build --all-packages --wheel --out-dir dist
