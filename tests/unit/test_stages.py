@@ -1,0 +1,65 @@
+"""The stages of `make test`: counted rightly, failing rightly, and with the budget that the guide prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import stages
+from tests.stages import STAGES, Outcome, Stage, clock, closing_line, main, read_counts, run_pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+JUNIT = '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/></testsuites>'
+
+
+def test_budgets_add_up_to_25_minutes_and_stand_in_the_guide() -> None:
+    assert sum(stage.budget_s for stage in STAGES) == 25 * 60
+    guide = (ROOT / "docs" / "contributing.md").read_text()
+    printed = dict(re.findall(r"^\| (\w+) \| (\d+:\d\d) \|", guide, re.MULTILINE))
+    assert printed == {stage.name: clock(stage.budget_s) for stage in STAGES}
+
+
+def test_counts_of_a_report(tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_text(JUNIT)
+    counts = read_counts(tmp_path / "report.xml")
+    assert counts == {"passed": 3, "failed": 3, "skipped": 3}
+    outcomes = [Outcome(STAGES[1], counts=counts), Outcome(STAGES[2], counts={"passed": 1})]
+    assert closing_line(outcomes) == "4 passed, 3 failed, 3 skipped"
+
+
+def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nonsense"]) == 2
+    assert "unit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("report", "code", "ok", "counts"),
+    [
+        ('tests="2" skipped="1"', 0, True, {"passed": 1, "failed": 0, "skipped": 1}),
+        ('tests="2" failures="1"', 1, False, {"passed": 1, "failed": 1, "skipped": 0}),
+        ('tests="0"', 5, True, {}),
+        ('tests="1"', 3, False, {"passed": 1, "failed": 1, "skipped": 0}),  # the run broke after its tests
+        (None, 127, False, {"failed": 1}),
+    ],
+)
+def test_a_stage_fails_when_its_run_does(
+    report: str | None,
+    code: int,
+    ok: bool,
+    counts: dict[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The program in uv's place writes the report and exits as pytest would."""
+    monkeypatch.setattr(stages, "REPORTS", tmp_path)
+    write = f"echo '<testsuites><testsuite {report}/></testsuites>' > {tmp_path}/x.xml" if report else "true"
+    program = tmp_path / "uv"
+    program.write_text(f"#!/bin/sh\n{write}\nexit {code}\n")
+    program.chmod(0o755)
+    assert run_pytest(Stage("x", 1), str(program)) == (ok, counts)
+
+
+def test_a_stage_without_a_folder_has_no_tests() -> None:
+    assert run_pytest(Stage("x", 1, ("-m", "not spark", "tests/no-such-folder")), "false") == (True, {})
