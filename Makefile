@@ -31,10 +31,12 @@ test: $(UV)  ## every stage of the tests, with its time (STAGES="unit sim" picks
 	@UV='$(UV)' SYNC='$(SYNC)' $(PYTHON) tests/stages.py $(STAGES)
 
 check: setup  ## format, lint, types, fast tests: under two minutes
-	$(RUN) ruff format --check .
-	$(RUN) ruff check .
-	$(RUN) mypy
-	$(RUN) pytest -q -m 'not slow' tests/unit tests/paper
+	@failed=; \
+	$(RUN) ruff format --check --quiet . || failed="$$failed format"; \
+	$(RUN) ruff check --quiet . || failed="$$failed lint"; \
+	$(RUN) mypy || failed="$$failed types"; \
+	$(RUN) pytest -q -m 'not slow' tests/unit tests/paper || failed="$$failed tests"; \
+	test -z "$$failed" || { echo "check failed:$$failed" >&2; exit 1; }
 
 proof: setup  ## every claim in full; resumable, hours (PROOF="--list", PROOF="--only core")
 	$(RUN) python -m tools.proof $(PROOF)
