@@ -1,7 +1,6 @@
 """Generated cases are the same in every run, so that a red build is red for a reason in the diff.
 
-`HYPOTHESIS_PROFILE=explore uv run pytest ...` draws new ones, and more of them; a failure prints how to replay
-it.
+`HYPOTHESIS_PROFILE=explore uv run pytest` draws new ones, and more of them; a failure prints its replay.
 """
 
 from __future__ import annotations
