@@ -6,9 +6,11 @@ Client, broker and Spark jobs read filters with this one package and report the 
 from __future__ import annotations
 
 from grapevine.errors import FilterError
+from grapevine.filters.checking import check, check_attributes
 from grapevine.filters.evaluate import matches
 from grapevine.filters.language import parse
-from grapevine.filters.normal import EVERYTHING, NOTHING, Filter, Op, Predicate, Value
+from grapevine.filters.normal import EVERYTHING, NOTHING, Filter, Op, Predicate, Value, identity
+from grapevine.filters.printing import to_text
 
 __all__ = [
     "EVERYTHING",
@@ -18,6 +20,10 @@ __all__ = [
     "Op",
     "Predicate",
     "Value",
+    "check",
+    "check_attributes",
+    "identity",
     "matches",
     "parse",
+    "to_text",
 ]

@@ -70,3 +70,8 @@ def value_key(value: Value) -> tuple[str, bool | float | str]:
 def predicate_key(predicate: Predicate) -> tuple[str, int, str]:
     """The order of predicates inside a conjunction."""
     return predicate.attribute, predicate.op, repr(predicate.operand)
+
+
+def identity(filter: Filter) -> bytes:
+    """Equal exactly for the same form; `==` is not enough, since to Python 1 equals True."""
+    return msgspec.msgpack.encode(filter)
