@@ -1,0 +1,121 @@
+"""What one key alone cannot say: addresses, keys that need each other, and what this version lacks.
+
+Each check yields (key, text); the text ends with what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from daemon.settings.sections import Settings
+
+Found = Iterator[tuple[str, str]]
+
+# Values that the configuration knows and this version does not serve yet.
+UNAVAILABLE: dict[str, tuple[str, ...]] = {
+    "overlay.kind": ("chord", "onehop"),
+    "softlinks.strategy": ("SD", "SH", "S1", "S2"),
+    "relocation.algorithm": ("pop", "grape"),
+    "broker.roles": ("coordinator", "dispatcher", "matcher", "backend"),
+}
+ORDERED, UNORDERED = ("S0", "SD", "SH"), ("S0", "S1", "S2", "SH")
+_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^:/\s\[\]]+):(?P<port>\d+|\*)")
+IPC_BYTES = 107  # of a path, the kernel's limit
+
+
+def check(settings: Settings) -> Found:
+    yield from _names(settings)
+    yield from _addresses(settings)
+    yield from _softlinks(settings)
+    yield from _sizes(settings)
+    yield from _available(settings)
+
+
+def address_mistake(address: str, listening: bool) -> str:
+    """What is wrong with an address; empty if nothing."""
+    if address.startswith("ipc://"):
+        return path_mistake(address)
+    found = _TCP.fullmatch(address)
+    if found is None:
+        return f"{address!r} is neither tcp://host:port nor ipc://path"
+    port = found["port"]
+    if port == "*" or int(port) == 0:
+        return "" if listening else f"{address!r} has no port to connect to"
+    if int(port) > 65_535:
+        return f"{address!r}: ports end at 65535"
+    if found["host"] == "*" and not listening:
+        return f"{address!r} has no host to connect to"
+    return ""
+
+
+def path_mistake(address: str) -> str:
+    path = address.removeprefix("ipc://")
+    if not path or not path.startswith(("/", "@")):
+        return f"{address!r}: write the whole path, from /"
+    if len(path.encode()) > IPC_BYTES:
+        return (
+            f"the path is {len(path.encode())} bytes long and the system takes {IPC_BYTES}: use a shorter one"
+        )
+    return ""
+
+
+def _names(settings: Settings) -> Found:
+    name = settings.broker.name
+    if len(name.encode()) > 255 or any(c.isspace() or c in "/\\" or not c.isprintable() for c in name):
+        yield "broker.name", f"{name!r}: letters, digits and punctuation but no slash or space, 255 bytes"
+    elif name in (".", ".."):
+        yield "broker.name", f"{name!r} is no name"
+
+
+def _addresses(settings: Settings) -> Found:
+    broker = settings.broker
+    if not broker.listen:
+        yield "broker.listen", "no address: nobody could connect; give one, such as tcp://127.0.0.1:7470"
+    for address in broker.listen:
+        if mistake := address_mistake(address, listening=True):
+            yield "broker.listen", mistake
+    for address in broker.addresses:
+        if mistake := address_mistake(address, listening=False):
+            yield "broker.addresses", mistake
+    if len(set(broker.listen)) != len(broker.listen):
+        yield "broker.listen", "an address stands here twice"
+    for address in settings.tree.neighbours:
+        if mistake := address_mistake(address, listening=False):
+            yield "tree.neighbours", mistake
+        elif address in broker.listen:
+            yield "tree.neighbours", f"{address!r} is this broker's own address in broker.listen"
+    if broker.control and not broker.control.startswith("ipc://"):
+        yield "broker.control", f"{broker.control!r}: only ipc://path, because file permissions guard it"
+    elif broker.control and (mistake := path_mistake(broker.control)):
+        yield "broker.control", mistake
+    if broker.coordinator and (mistake := address_mistake(broker.coordinator, listening=False)):
+        yield "broker.coordinator", mistake
+    if settings.http.listen and not re.fullmatch(
+        r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", settings.http.listen
+    ):
+        yield "http.listen", f"{settings.http.listen!r} is not host:port"
+
+
+def _softlinks(settings: Settings) -> Found:
+    strategy, ordered = settings.softlinks.strategy, settings.overlay.ordered
+    allowed = ORDERED if ordered else UNORDERED
+    if strategy not in allowed:
+        said = f"overlay.ordered = {str(ordered).lower()}"
+        yield "softlinks.strategy", f"{strategy!r} does not go with {said}; there: {', '.join(allowed)}"
+
+
+def _sizes(settings: Settings) -> Found:
+    if settings.links.batch_bytes > settings.transport.frame_bytes:
+        yield "links.batch_bytes", f"over transport.frame_bytes = {settings.transport.frame_bytes}"
+    if settings.links.lost_after_s < settings.links.ping_s:
+        yield "links.lost_after_s", f"shorter than links.ping_s = {settings.links.ping_s:g}"
+
+
+def _available(settings: Settings) -> Found:
+    for path, absent in UNAVAILABLE.items():
+        section, key = path.split(".")
+        value = getattr(getattr(settings, section), key)
+        for word in value if isinstance(value, tuple) else (value,):
+            if word in absent:
+                yield path, f"{word!r} is not in this version"

@@ -1,0 +1,241 @@
+"""One class per section of the configuration; a field is a key.
+
+A key says what it means, whether a running broker takes a new value (*reload*) or not (*restart*), and
+whether the whole overlay must agree on it (*cluster*: compared when two brokers meet). Defaults of what
+the core is told stand in `overlay.settings` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from overlay.settings import (
+    ClientSettings,
+    CoreSettings,
+    LinkSettings,
+    OverlaySettings,
+    TreeSettings,
+)
+
+_OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSettings(), ClientSettings()
+
+
+def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
+    """What a key means; `limits` are those of msgspec.Meta."""
+    return Meta(description=text, extra={"reload": reload, "cluster": cluster}, **limits)
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all sections share."""
+
+
+class Broker(Section, frozen=True):
+    """Who this broker is and where it is found."""
+
+    name: Annotated[
+        str, key("name of this broker, unique in the overlay; empty: the host's name", max_length=255)
+    ] = ""
+    roles: Annotated[
+        tuple[Literal["broker", "coordinator", "dispatcher", "matcher", "backend"], ...],
+        key("what this daemon does in the overlay", min_length=1),
+    ] = ("broker",)
+    listen: Annotated[
+        tuple[str, ...], key("addresses for clients and other brokers: tcp://host:port, ipc://path")
+    ] = ("tcp://127.0.0.1:7470",)
+    addresses: Annotated[
+        tuple[str, ...],
+        key("addresses that others are told; none: those of listen, with the host's name for a wildcard"),
+    ] = ()
+    state_dir: Annotated[
+        str,
+        key("directory of what must survive a restart; empty: $STATE_DIRECTORY, else one per name under "
+            "$XDG_STATE_HOME/grapevine"),
+    ] = ""  # fmt: skip
+    control: Annotated[
+        str, key("control socket for pubctl, ipc:// only, mode 0600; empty: `control` in state_dir")
+    ] = ""
+    coordinator: Annotated[
+        str, key("address of the coordinator, for operations that need one; empty: none")
+    ] = ""
+
+
+class Overlay(Section, frozen=True):
+    """What kind of overlay the brokers form."""
+
+    kind: Annotated[Literal["tree", "chord", "onehop"], key("how brokers are connected", cluster=True)] = (
+        "tree"
+    )
+    ordered: Annotated[
+        bool, key("each publisher's publications arrive in order also over soft links", cluster=True)
+    ] = _OVERLAY.ordered
+    delta: Annotated[
+        int,
+        key("brokers of its path that a subscription carries; soft links want 4", cluster=True, ge=1, le=64),
+    ] = _OVERLAY.delta
+
+
+class Tree(Section, frozen=True):
+    """Joining and routing when overlay.kind is "tree"."""
+
+    neighbours: Annotated[
+        tuple[str, ...], key("addresses tried in order until one becomes the parent; none: this is the root")
+    ] = _TREE.neighbours
+    routing: Annotated[
+        Literal["advertisements", "flooding"],
+        key("subscriptions follow advertisements, or go to every broker", cluster=True),
+    ] = "advertisements"
+    covering: Annotated[bool, key("do not forward a subscription that another one covers", cluster=True)] = (
+        _TREE.covering
+    )
+
+
+class Softlinks(Section, frozen=True):
+    """Links past brokers that would only forward."""
+
+    strategy: Annotated[
+        Literal["S0", "SD", "SH", "S1", "S2"],
+        key("S0 uses none; SD and SH keep the order, S1 and S2 need overlay.ordered = false"),
+    ] = "S0"
+    fanout: Annotated[int, key("soft links of one broker at most", ge=0)] = 5
+    maxlinks: Annotated[int, key("links of one broker at most, primary ones included", ge=1)] = 20
+    interval_s: Annotated[float, key("seconds between two choices of links", gt=0)] = 60.0
+    uplink_msgs_s: Annotated[
+        float, key("messages a second that this broker's uplink carries; 0: not limited", ge=0)
+    ] = 0.0
+    load_factor: Annotated[Literal["boost", "paper"], key("how load enters the choice of links")] = "boost"
+
+
+class Relocation(Section, frozen=True):
+    """Moving publishers towards their audience."""
+
+    algorithm: Annotated[Literal["off", "pop", "grape"], key("who decides where a publisher goes")] = "off"
+    priority: Annotated[Literal["load", "delay"], key("what GRAPE minimises")] = "load"
+    weight: Annotated[float, key("how far GRAPE follows its priority, from 0 to 1", ge=0, le=1)] = 1.0
+    threshold: Annotated[int, key("traced publications before a publisher is looked at", ge=1)] = 50
+    window_s: Annotated[float, key("seconds that a profile of a publisher covers", gt=0)] = 10.0
+    traces_max: Annotated[int, key("publications traced at once, of one publisher", ge=1)] = 100
+    delay_model: Annotated[Literal["latency", "paper"], key("how delays are estimated")] = "latency"
+
+
+class Links(Section, frozen=True):
+    """Sessions with other brokers."""
+
+    window: Annotated[int, key("publications that a peer may have unsettled with us", ge=1)] = _LINKS.window
+    lost_after_s: Annotated[float, key("seconds after which a link that is down is given up", gt=0)] = (
+        _LINKS.lost_after_s
+    )
+    ping_s: Annotated[
+        float, key("seconds of silence before a ping; three without a word end the link", gt=0)
+    ] = _LINKS.ping_s
+    greet_s: Annotated[float, key("seconds that a greeting waits for its answer", gt=0)] = _LINKS.greet_s
+    redial_s: Annotated[float, key("seconds between two attempts to reach a neighbour", gt=0)] = (
+        _LINKS.redial_s
+    )
+    batch_publications: Annotated[int, key("publications in one frame at most", ge=1, le=65_536)] = (
+        _LINKS.batch_publications
+    )
+    batch_bytes: Annotated[int, key("bytes in one frame at most; longer batches are split", ge=4096)] = (
+        _LINKS.batch_bytes
+    )
+
+
+class Clients(Section, frozen=True):
+    """Sessions with clients; every limit is per client."""
+
+    window: Annotated[int, key("publications that a client may have unsettled", ge=1)] = _CLIENTS.window
+    queue: Annotated[
+        int, key("deliveries that wait for a slow subscriber before its policy applies", ge=1)
+    ] = _CLIENTS.queue
+    stall_s: Annotated[float, key("seconds that a silent subscriber may hold back `settled`", gt=0)] = (
+        _CLIENTS.stall_s
+    )
+    subscriptions: Annotated[int, key("subscriptions of one client", ge=1)] = _CLIENTS.subscriptions
+    advertisements: Annotated[int, key("advertisements of one client", ge=1)] = _CLIENTS.advertisements
+
+
+class Security(Section, frozen=True):
+    """Who may connect."""
+
+    curve: Annotated[
+        bool, key("encrypt and authenticate every tcp socket; false only on wires that you trust")
+    ] = True
+    keys: Annotated[
+        str,
+        key("directory of keys; every key in it is authorised, and this broker's is written to it at first "
+            "start; empty: the user's own"),
+    ] = ""  # fmt: skip
+    authorised: Annotated[
+        str,
+        key("file of further public keys, one a line, read again on reload; empty: `authorised` in state_dir",
+            reload=True),
+    ] = ""  # fmt: skip
+
+
+class Transport(Section, frozen=True):
+    """ZeroMQ sockets and the loop around them."""
+
+    frame_bytes: Annotated[
+        int, key("a longer frame closes its connection", ge=65_536, le=16 * 1024 * 1024)
+    ] = 16 * 1024 * 1024
+    queue_frames: Annotated[
+        int, key("frames that wait in a socket for one connection, each way", ge=4, le=100_000)
+    ] = 64
+    handshake_s: Annotated[float, key("seconds that a connection has to greet", gt=0)] = 5.0
+    heartbeat_s: Annotated[float, key("seconds between ZeroMQ's own heartbeats; 0: none", ge=0)] = 2.0
+    connections: Annotated[int, key("links of brokers, clients and pubctl together, at most", ge=2)] = 10_000
+    drain_frames: Annotated[int, key("frames read from one socket before anything is sent", ge=1)] = 16
+    drain_s: Annotated[
+        float, key("seconds that SIGTERM waits for what was accepted to settle", ge=0, reload=True)
+    ] = 10.0
+    linger_s: Annotated[float, key("seconds that closing waits for frames still to be sent", ge=0)] = 2.0
+    ready_s: Annotated[
+        float, key("seconds after which the daemon reports READY also without its neighbours", ge=0)
+    ] = 5.0
+
+
+class DeliveryLog(Section, frozen=True):
+    """What happened to which publication, for pubctl and Spark."""
+
+    mode: Annotated[Literal["off", "sampled", "all"], key("which publications are logged")] = "off"
+    content: Annotated[bool, key("log attributes and payload too")] = False
+    dir: Annotated[str, key("directory of the segments; empty: `deliveries` in state_dir")] = ""
+    segment_bytes: Annotated[int, key("a segment is closed and the next begun at this size", ge=4096)] = (
+        64 * 1024 * 1024
+    )
+
+
+class Http(Section, frozen=True):
+    """Metrics and health for other programs."""
+
+    listen: Annotated[str, key("host:port of /metrics, /healthz, /readyz; empty: not served")] = ""
+
+
+class Log(Section, frozen=True):
+    """The broker's own log, on standard error."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], key("the least important line shown", reload=True)
+    ] = "info"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    broker: Broker = Broker()
+    overlay: Overlay = Overlay()
+    tree: Tree = Tree()
+    softlinks: Softlinks = Softlinks()
+    relocation: Relocation = Relocation()
+    links: Links = Links()
+    clients: Clients = Clients()
+    security: Security = Security()
+    transport: Transport = Transport()
+    delivery_log: DeliveryLog = DeliveryLog()
+    http: Http = Http()
+    log: Log = Log()
+
+    def core(self) -> CoreSettings:
+        """The part that the core is told."""
+        told = {field: msgspec.to_builtins(getattr(self, field)) for field in CoreSettings.__struct_fields__}
+        return msgspec.convert(told, CoreSettings)
