@@ -16,7 +16,8 @@ from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 
-from grapevine.filters.normal import Filter, Value
+from grapevine.filters.checking import check
+from grapevine.filters.normal import Value
 from grapevine.wire import messages as wire
 from grapevine.wire.errors import WireError
 from grapevine.wire.extensions import decode_extension
@@ -72,16 +73,29 @@ def encode_deliver(
     return _DELIVER + _encode((epoch, first, received, settled, credit, publications, subscriptions))
 
 
-def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
-    """The attributes in the order given. ValueError for what `decode_attributes` would refuse."""
+def pack_attributes(attributes: Mapping[str, Value]) -> bytes:
+    """The attributes in the order given, not yet checked. ValueError for what cannot be encoded."""
     try:
-        encoded = _encode(attributes)
-        _decode_attributes(encoded)
+        return _encode(attributes)
     except (TypeError, *_BAD_BYTES) as error:
         raise ValueError(f"attributes cannot be sent: {error}") from None
-    if len(encoded) > NAME_BYTES:
-        _check_attribute_sizes(encoded, attributes, ValueError)
-    return encoded
+
+
+def check_attributes(packed: bytes, attributes: Iterable[str]) -> None:
+    """ValueError for what `decode_attributes` would refuse, so that the sender hears of it."""
+    try:
+        _decode_attributes(packed)
+    except _BAD_BYTES as error:
+        raise ValueError(f"attributes cannot be sent: {error}") from None
+    if len(packed) > NAME_BYTES:
+        _check_attribute_sizes(packed, attributes, ValueError)
+
+
+def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
+    """The attributes in the order given. ValueError for what `decode_attributes` would refuse."""
+    packed = pack_attributes(attributes)
+    check_attributes(packed, attributes)
+    return packed
 
 
 # --- decoding ------------------------------------------------------------------------------------
@@ -183,7 +197,7 @@ def _check_attach(attach: wire.Attach) -> None:
 
 def _check_advertisement(advertisement: wire.Advertisement) -> None:
     _check_bytes(NAME_BYTES, advertisement.home_name, advertisement.publisher_name)
-    _check_filter(advertisement.filter)
+    check(advertisement.filter)
 
 
 def _check_leaving(leaving: wire.Leaving) -> None:
@@ -207,12 +221,6 @@ def _check_deliver(deliver: wire.Deliver) -> None:
         raise WireError("a list of subscriptions is cut off")
 
 
-def _check_filter(filter: Filter) -> None:
-    from grapevine.filters import check
-
-    check(filter)
-
-
 _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Hello: _check_hello,
     wire.Refuse: lambda m: _check_answer(m.reason, m.text),
@@ -220,12 +228,12 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Batch: lambda m: _check_publications(m.publications),
     wire.Leaving: _check_leaving,
     wire.Advertise: lambda m: _check_advertisement(m.advertisement),
-    wire.Subscribe: lambda m: _check_filter(m.subscription.filter),
+    wire.Subscribe: lambda m: check(m.subscription.filter),
     wire.CensusRequest: lambda m: _check_bytes(NAME_BYTES, m.question),
     wire.Attach: _check_attach,
     wire.Attached: lambda m: _check_bytes(NAME_BYTES, m.broker_name, *m.addresses),
-    wire.ClientSubscribe: lambda m: _check_filter(m.filter),
-    wire.ClientAdvertise: lambda m: _check_filter(m.filter),
+    wire.ClientSubscribe: lambda m: check(m.filter),
+    wire.ClientAdvertise: lambda m: check(m.filter),
     wire.Done: lambda m: _check_answer(m.outcome, m.text),
     wire.Publish: lambda m: _check_publications(m.publications),
     wire.Deliver: _check_deliver,

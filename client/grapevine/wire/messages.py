@@ -314,6 +314,8 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     settled: Count
     credit: Count
     addresses: Addresses = ()  # other brokers to try when this one is gone
+    ordered: bool = True  # each publisher's order is kept, so the last sequence number tells duplicates
+    journal: bool = False  # the broker has one: publications can become persisted
 
 
 class ClientSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):

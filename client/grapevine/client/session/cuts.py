@@ -1,0 +1,55 @@
+"""Publications that the broker's mark passed although they did not reach everybody.
+
+The broker numbers its cuts within the epoch, from 0, and repeats them until it hears how many were seen.
+The application is told of each once, by an error.
+"""
+
+from __future__ import annotations
+
+from grapevine.errors import Error, NotAllowed, Undelivered
+from grapevine.wire.messages import CUT_NOT_ALLOWED, Cut
+
+
+class Cuts:
+    __slots__ = ("_entries", "seen", "told")
+
+    def __init__(self) -> None:
+        self._entries: list[Cut] = []
+        self.seen = 0  # of this epoch
+        self.told = 0  # how many the broker knows to be seen
+
+    def take(self, cuts: tuple[Cut, ...], first: int) -> None:
+        fresh = cuts[max(self.seen - first, 0) :]
+        if fresh and first <= self.seen:
+            self._entries += fresh
+            self.seen += len(fresh)
+
+    def add(self, cut: Cut) -> None:
+        """One that the broker never saw."""
+        self._entries.append(cut)
+
+    def restart(self) -> None:
+        self.seen = self.told = 0
+
+    def error(self, up_to: int | None = None) -> Error | None:
+        """The error for everything cut (up to a sequence number), which is then forgotten."""
+        told = [cut for cut in self._entries if up_to is None or cut.first <= up_to]
+        if not told:
+            return None
+        self._entries = [cut for cut in self._entries if up_to is not None and cut.first > up_to]
+        ranges = _joined(told)
+        if all(cut.reason == CUT_NOT_ALLOWED for cut in told):
+            spans = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
+            return NotAllowed(f"refused on their way: publications {spans}")
+        return Undelivered(ranges)
+
+
+def _joined(cuts: list[Cut]) -> list[tuple[int, int]]:
+    """The ranges of sequence numbers, sorted, touching ones as one."""
+    ranges: list[tuple[int, int]] = []
+    for first, last in sorted((cut.first, cut.last) for cut in cuts):
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+        else:
+            ranges.append((first, last))
+    return ranges

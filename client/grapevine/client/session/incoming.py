@@ -1,0 +1,147 @@
+"""The receiving half of a session: positions, duplicates, who of the application's readers gets what.
+
+A delivery is taken when it lies in its reader's queue; taken is settled. The credit that goes back to
+the broker stops growing while the application does not read: at most `window` entries lie in queues,
+and what came before a new epoch counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import unpack
+
+from grapevine.client.session.duplicates import Duplicates
+from grapevine.client.session.message import Message, Names
+from grapevine.client.session.requests import Request
+from grapevine.filters.normal import Filter
+from grapevine.wire.messages import Deliver
+
+TARGETS = 4_096  # lists of subscriptions whose readers are remembered
+NAMES = 65_536  # publishers whose names are remembered
+
+
+class SubscriptionState:
+    """A subscription and what waits for its reader."""
+
+    __slots__ = ("confirmed", "filter", "number", "queue", "request", "withdrawn")
+
+    def __init__(self, number: int, filter: Filter, request: Request) -> None:
+        self.number = number
+        self.filter = filter
+        self.request = request  # the one that the application waits for
+        self.confirmed = False  # in this epoch
+        self.withdrawn = False
+        self.queue: deque[Message] = deque()
+
+
+class Incoming:
+    __slots__ = (
+        "_deliver",
+        "_targets",
+        "consumed",
+        "credit",
+        "credit_told",
+        "duplicates",
+        "names",
+        "queued",
+        "repeated",
+        "subscriptions",
+        "taken",
+        "taken_told",
+        "touched",
+        "window",
+    )
+
+    def __init__(self, window: int, deliver: Callable[[list[Message]], None] | None) -> None:
+        self.window = window
+        self.taken = self.taken_told = 0
+        self.credit = self.credit_told = 0
+        self.queued = self.consumed = 0  # entries put into queues, entries read from them, ever
+        self.repeated = 0  # duplicates dropped here
+        self.duplicates = Duplicates()
+        self.names: Names = {}
+        self.subscriptions: dict[int, SubscriptionState] = {}
+        self.touched: set[SubscriptionState] = set()  # queues that grew; the driver clears it
+        self._targets: dict[bytes, tuple[SubscriptionState, ...]] = {}
+        self._deliver = deliver
+
+    @property
+    def free(self) -> int:
+        return max(self.window - (self.queued - self.consumed), 0)
+
+    def add(self, subscription: SubscriptionState) -> None:
+        self.subscriptions[subscription.number] = subscription
+        self._targets.clear()
+
+    def remove(self, subscription: SubscriptionState) -> None:
+        """What still lies in its queue is nobody's any more."""
+        if self.subscriptions.pop(subscription.number, None) is not None:
+            self._targets.clear()
+            self.consumed += len(subscription.queue)
+            subscription.queue.clear()
+
+    def restart(self) -> None:
+        """A new epoch; `Attach` announced the free window."""
+        self.taken = self.taken_told = 0
+        self.credit = self.credit_told = self.free
+
+    def owes_marks(self) -> bool:
+        self.credit = max(self.credit, self.taken + self.free)
+        grown = self.credit - self.credit_told
+        return self.taken != self.taken_told or grown * 4 >= self.window or (grown > 0 and self.window < 4)
+
+    def take(self, deliver: Deliver) -> bool:
+        """False if publications before these are missing: the two sides disagree about the epoch."""
+        publications, lists = deliver.publications, deliver.subscriptions
+        skip = self.taken + 1 - deliver.first
+        if skip < 0:
+            return False
+        if skip:
+            publications, lists = publications[skip:], lists[skip:]
+        if not publications:
+            return True
+        self.taken += len(publications)
+        names = self.names
+        messages = [Message(p, numbers, names) for p, numbers in zip(publications, lists)]
+        repeated = self.duplicates.among(publications)
+        if repeated:
+            self.repeated += len(repeated)
+            for index in reversed(repeated):
+                del messages[index]
+        if self._deliver is not None:
+            self._deliver(messages)
+        else:
+            self._distribute(messages, set(lists))
+        return True
+
+    def _distribute(self, messages: list[Message], lists: set[bytes]) -> None:
+        if len(lists) == 1:
+            targets = self._readers(lists.pop())
+            for subscription in targets:
+                subscription.queue.extend(messages)
+            self.queued += len(targets) * len(messages)
+            self.touched.update(targets)
+            return
+        readers = {numbers: self._readers(numbers) for numbers in lists}
+        for message in messages:
+            targets = readers[message.numbers]
+            for subscription in targets:
+                subscription.queue.append(message)
+            self.queued += len(targets)
+            self.touched.update(targets)
+
+    def _readers(self, numbers: bytes) -> tuple[SubscriptionState, ...]:
+        targets = self._targets.get(numbers)
+        if targets is None:
+            known = map(self.subscriptions.get, unpack(f"<{len(numbers) // 4}I", numbers))
+            targets = tuple(subscription for subscription in known if subscription is not None)
+            if len(self._targets) >= TARGETS:
+                self._targets.clear()
+            self._targets[numbers] = targets
+        return targets
+
+    def name(self, publisher: int, name: str, broker_name: str) -> None:
+        if len(self.names) >= NAMES:
+            del self.names[next(iter(self.names))]
+        self.names[publisher] = (name, broker_name)

@@ -1,0 +1,143 @@
+"""The publishing half of a session: everything that is not settled, and where it stands.
+
+A publication gets a number when it is appended, from 1, and keeps it; the position on the wire is that
+number less `base`, the number settled when the epoch began. All marks here are such numbers. What is
+settled leaves; everything else is sent again from `received` + 1 when the epoch goes on, and from the
+start, marked RESENT, when a new one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from grapevine.wire.limits import ATTRIBUTE_BYTES, EXTENSION_BYTES, FRAME_BYTES
+from grapevine.wire.messages import RESENT, Publication
+
+BATCH = 512  # publications in a frame
+SMALL = 8 * 1024  # payload bytes: a frame of BATCH publications up to this size is within FRAME_BYTES
+_SPARE = 64  # header of a publication, generously
+assert BATCH * (SMALL + ATTRIBUTE_BYTES + EXTENSION_BYTES + _SPARE) < FRAME_BYTES
+
+
+class Outgoing:
+    __slots__ = (
+        "_buffer",
+        "_large",
+        "_origin",
+        "_sent_ever",
+        "accepted_up_to",
+        "appended",
+        "base",
+        "limit",
+        "persisted",
+        "persisted_up_to",
+        "received",
+        "sent",
+        "settled",
+        "settled_up_to",
+    )
+
+    def __init__(self) -> None:
+        self._buffer: list[Publication] = []
+        self._origin = 0  # number of the last publication that left the buffer
+        self._large = 0  # number of the last publication too large for a frame of BATCH
+        self._sent_ever = 0  # in any epoch
+        self.appended = 0
+        self.base = 0
+        self.sent = self.received = self.persisted = self.settled = 0
+        self.limit = 0  # the broker's credit
+        self.accepted_up_to = self.persisted_up_to = self.settled_up_to = (
+            0  # the publisher's sequence numbers
+        )
+
+    @property
+    def unsettled(self) -> int:
+        return self.appended - self.settled
+
+    def append(self, publication: Publication) -> None:
+        self._buffer.append(publication)
+        self.appended += 1
+        if len(publication.payload) > SMALL:
+            self._large = self.appended
+
+    def batches(self, held_from: int | None) -> Iterator[tuple[int, list[Publication]]]:
+        """What may leave now, as (first position, publications); `held_from` and later must wait."""
+        last = min(self.limit, self.appended)
+        if held_from is not None:
+            last = min(last, held_from - 1)
+        while self.sent < last:
+            start = self.sent - self._origin
+            batch = self._buffer[start : min(start + BATCH, last - self._origin)]
+            if self._large > self.sent:
+                batch = batch[: _fitting(batch)]
+            first = self.sent + 1 - self.base
+            self.sent += len(batch)
+            yield first, batch
+        self._sent_ever = max(self._sent_ever, self.sent)
+
+    # --- what the broker says; positions of the wire -------------------------------------------------
+
+    def marked(self, received: int, settled: int, credit: int, persisted: int = 0) -> bool:
+        """True if a mark or the credit moved. What was never sent cannot be acknowledged."""
+        before = (self.received, self.settled, self.persisted, self.limit)
+        self.limit = max(self.limit, credit + self.base)
+        self.received = max(self.received, min(received + self.base, self.sent))
+        self.persisted = max(self.persisted, min(persisted + self.base, self.received))
+        if self.received > before[0]:
+            self.accepted_up_to = max(self.accepted_up_to, self._sequence(self.received))
+        if self.persisted > before[2]:
+            self.persisted_up_to = max(self.persisted_up_to, self._sequence(self.persisted))
+        self._settle(min(settled + self.base, self.received))
+        return before != (self.received, self.settled, self.persisted, self.limit)
+
+    def _sequence(self, number: int) -> int:
+        return self._buffer[number - 1 - self._origin].sequence if number > self._origin else 0
+
+    def _settle(self, number: int) -> None:
+        if number <= self.settled:
+            return
+        self.settled_up_to = self._sequence(number)
+        self.settled = number
+        gone = number - self._origin
+        # Small bites would copy a long list again and again.
+        if gone * 2 >= len(self._buffer) or gone >= 4096:
+            del self._buffer[:gone]
+            self._origin = number
+
+    # --- breaks --------------------------------------------------------------------------------------
+
+    def resume(self, received: int, settled: int, credit: int) -> None:
+        """The epoch goes on: the broker has taken `received`, the rest is sent again as it was."""
+        self.marked(received, settled, credit)
+        self.sent = max(self.received, self.settled)
+
+    def restart(self, credit: int) -> None:
+        """A new epoch: everything unsettled again from position 1, before anything new."""
+        self.base = self.sent = self.received = self.persisted = self.settled
+        self.limit = self.base + credit
+        del self._buffer[: self.settled - self._origin]
+        self._origin = self.settled
+        for index in range(self._sent_ever - self._origin):
+            # A copy: without a codec between them, a broker may still hold the first one.
+            p = self._buffer[index]
+            self._buffer[index] = Publication(p.attributes, p.payload, p.sequence, p.flags | RESENT)
+
+    def withdraw(self, allowed: Callable[[bytes], bool]) -> list[int]:
+        """Take out what has not been sent in this epoch and is no longer allowed; its sequence numbers."""
+        unsent = self._buffer[self.sent - self._origin :]
+        kept = [p for p in unsent if allowed(p.attributes)]
+        self._buffer[self.sent - self._origin :] = kept
+        self.appended -= len(unsent) - len(kept)
+        self._sent_ever = min(self._sent_ever, self.appended)
+        self._large = self.appended if self._large > self.sent else self._large
+        return [p.sequence for p in unsent if not allowed(p.attributes)]
+
+
+def _fitting(batch: list[Publication]) -> int:
+    """How many of these fit into one frame; at least one, since each is within the limits."""
+    size = 0
+    for count, p in enumerate(batch):
+        size += len(p.payload) + len(p.attributes) + EXTENSION_BYTES + _SPARE
+        if size > FRAME_BYTES and count:
+            return count
+    return len(batch)

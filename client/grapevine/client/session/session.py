@@ -1,0 +1,458 @@
+"""A client's session without any input or output: attach, publish, subscribe, acknowledge.
+
+The driver tells it what happens (`link_up`, `receive`, `link_down`, `tick`), calls `flush_out` once when
+it has drained its input, sends what is in `out`, and clears it. Time is a parameter. A session survives
+its links: with the same broker the epoch goes on and both sides send again what the other has not taken;
+with another, or with one that forgot, subscriptions and advertisements are made again and everything
+unsettled is sent again before anything new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from grapevine.client.session.advertised import IMPLICIT, Advertised, AdvertisementState
+from grapevine.client.session.cuts import Cuts
+from grapevine.client.session.incoming import Incoming, SubscriptionState
+from grapevine.client.session.message import Message
+from grapevine.client.session.outgoing import Outgoing
+from grapevine.client.session.requests import Asked, Request, Requests
+from grapevine.client.session.settings import SessionSettings
+from grapevine.errors import Closed, Error, NotAllowed
+from grapevine.filters.normal import EVERYTHING, Filter, Value
+from grapevine.wire import messages as wire
+from grapevine.wire.codec import check_attributes, pack_attributes
+from grapevine.wire.identity import identify
+from grapevine.wire.limits import PAYLOAD_BYTES
+from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, Publication
+
+
+class State(IntEnum):
+    DOWN = 0
+    ATTACHING = 1
+    ATTACHED = 2
+    CLOSED = 3
+
+
+class Event(NamedTuple):
+    """Something the driver may have to act on: "attached", "resumed", "refused" (reason, text), "go-away"
+    (other addresses), "unanswered" and "silent" (nobody at the other end: dial again)."""
+
+    what: str
+    reason: str = ""
+    text: str = ""
+    addresses: tuple[str, ...] = ()
+
+
+class Session:
+    def __init__(
+        self,
+        name: str,
+        incarnation: int,
+        settings: SessionSettings | None = None,
+        deliver: Callable[[list[Message]], None] | None = None,
+    ) -> None:
+        """`deliver` takes every batch at once, in place of the subscriptions' queues."""
+        self.name = name
+        self.id = identify(name)
+        self.incarnation = incarnation
+        self.settings = settings or SessionSettings()
+        self.out: list[wire.Message] = []
+        self.events: list[Event] = []
+        self.state = State.DOWN
+        self.outgoing = Outgoing()
+        self.incoming = Incoming(self.settings.receive_window, deliver)
+        self.advertised = Advertised()
+        self.requests = Requests()
+        self.broker_name = ""
+        self.addresses: tuple[str, ...] = ()  # other brokers to try
+        self.journal = False  # the broker's: without one nothing is ever persisted
+        self.cuts = Cuts()
+        self.dropped = 0  # deliveries lost to this client's slowness, all epochs
+        self._dropped_before = 0
+        self._epoch: int | None = None  # in force
+        self._proposal = 0
+        self._number = 0  # of subscriptions and advertisements
+        self._sequence = 0
+        self._draining = False  # the broker asked us to go: nothing new to it
+        self._heard_at = 0.0
+        self._attach_at = 0.0  # when the last Attach left
+        self._asked_at: float | None = None  # a ping that waits for any answer
+
+    # --- the link ---------------------------------------------------------------------------------
+
+    def link_up(self, now: float) -> None:
+        """The transport reaches a broker, known or not."""
+        if self.state == State.CLOSED:
+            return
+        self._draining = False
+        self._attach(now)
+
+    def link_down(self, now: float) -> None:
+        if self.state != State.CLOSED:
+            self.state = State.DOWN
+            self.out.clear()
+
+    def _attach(self, now: float) -> None:
+        self.state = State.ATTACHING
+        self.out.clear()
+        self._proposal += 1
+        self._attach_at = self._heard_at = now
+        self._asked_at = None
+        resume = None
+        if self._epoch is not None:
+            taken = self.incoming.taken
+            resume = wire.Resume(self._epoch, taken, taken)
+        self.out.append(
+            wire.Attach(
+                PROTOCOL_OLDEST,
+                PROTOCOL,
+                self.name,
+                self.id,
+                self.incarnation,
+                self._proposal,
+                max(self.incoming.free, 1),
+                self.settings.on_slow,
+                resume,
+            )
+        )
+
+    def receive(self, message: wire.Message, now: float) -> None:
+        self._heard_at = now
+        self._asked_at = None
+        handler = _HANDLERS[message.kind]
+        if handler is not None and self.state != State.CLOSED:
+            handler(self, message, now)
+
+    def on_attached(self, attached: wire.Attached, now: float) -> None:
+        # An answer to an Attach before the last one names neither of its epochs.
+        wanted = self._epoch if attached.resumed else self._proposal
+        if self.state != State.ATTACHING or attached.epoch != wanted:
+            return
+        self.state = State.ATTACHED
+        self.broker_name = attached.broker_name
+        self.addresses = attached.addresses
+        self.journal = attached.journal
+        self.incoming.duplicates.ordered = attached.ordered
+        if attached.resumed:
+            self._resume(attached)
+        else:
+            self._restart(attached)
+        self.events.append(Event("resumed" if attached.resumed else "attached"))
+
+    def _resume(self, attached: wire.Attached) -> None:
+        self.outgoing.resume(attached.received, attached.settled, attached.credit)
+        self.incoming.taken_told = -1  # marks on their way were lost with the link
+        self.out += self.requests.asked.values()
+
+    def _restart(self, attached: wire.Attached) -> None:
+        self._epoch = attached.epoch
+        self.cuts.restart()
+        self._dropped_before = self.dropped
+        self.outgoing.restart(attached.credit)
+        self.incoming.restart()
+        self._end_withdrawals()
+        for advertisement in self.advertised.restart(self.outgoing.settled):
+            self._ask_advertise(advertisement, self._again(advertisement.request))
+        for subscription in self.incoming.subscriptions.values():
+            subscription.confirmed = False
+            self._ask_subscribe(subscription, self._again(subscription.request))
+
+    def _end_withdrawals(self) -> None:
+        """What was to be withdrawn is not announced again, and so it is withdrawn."""
+        for number, asked in list(self.requests.asked.items()):
+            request = self.requests.open[number]
+            if isinstance(asked, wire.ClientUnsubscribe | wire.ClientUnadvertise):
+                request.answer("confirmed")
+            if request.done or isinstance(asked, wire.ClientUnsubscribe | wire.ClientUnadvertise):
+                self.requests.forget(request)
+
+    def _again(self, request: Request) -> Request:
+        """The application's request if it still waits, else one that nobody waits for."""
+        return request if request.number in self.requests.open and not request.done else self.requests.new()
+
+    def on_refuse(self, refuse: wire.Refuse, now: float) -> None:
+        self.state = State.DOWN
+        self.events.append(Event("refused", refuse.reason, refuse.text))
+
+    def on_reset(self, reset: wire.Reset, now: float) -> None:
+        if self.state == State.ATTACHED:
+            self._attach(now)
+
+    def on_go_away(self, go_away: wire.GoAway, now: float) -> None:
+        self._draining = True
+        self.events.append(Event("go-away", addresses=go_away.addresses))
+
+    def on_ping(self, ping: wire.Ping, now: float) -> None:
+        self.out.append(wire.Pong(ping.sent_at))
+
+    # --- acknowledgements -------------------------------------------------------------------------
+
+    def on_marks(self, marks: wire.Marks, now: float) -> None:
+        if marks.epoch != self._epoch or self.state != State.ATTACHED:
+            return
+        self.cuts.take(marks.cuts, marks.cuts_first)
+        self._marked(marks.received, marks.settled, marks.credit, marks.persisted)
+
+    def _marked(self, received: int, settled: int, credit: int, persisted: int = 0) -> None:
+        if self.outgoing.marked(received, settled, credit, persisted):
+            self._release_withdrawn()
+
+    def _release_withdrawn(self) -> None:
+        for advertisement in self.advertised.settled(self.outgoing.settled):
+            self._ask_unadvertise(advertisement)
+
+    def undelivered(self, up_to: int | None = None) -> Error | None:
+        """The error for everything cut so far (up to a sequence number); it is told once."""
+        return self.cuts.error(up_to)
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    @property
+    def can_publish(self) -> bool:
+        return self.outgoing.unsettled < self.settings.publish_window
+
+    def publish(
+        self,
+        attributes: Mapping[str, Value],
+        payload: bytes = b"",
+        *,
+        durable: bool = False,
+        traced: bool = False,
+        sequence: int | None = None,
+    ) -> int:
+        """Appends a publication; its sequence number. Only while `can_publish`."""
+        packed = pack_attributes(attributes)
+        advertisement = self.advertised.known(packed)
+        if advertisement is None:
+            advertisement = self._allowed(packed, attributes)
+        if len(payload) > PAYLOAD_BYTES:
+            raise ValueError(f"a payload of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES}")
+        if sequence is None:
+            sequence = self._sequence + 1
+        elif sequence <= self._sequence:
+            raise ValueError(f"sequence {sequence} does not rise: the last one was {self._sequence}")
+        if not self.can_publish:
+            raise AssertionError("the window is full")
+        self._sequence = sequence
+        flags = (DURABLE if durable else 0) | (TRACED if traced else 0)
+        self.outgoing.append(Publication(packed, payload, sequence, flags))
+        if not (advertisement.confirmed and advertisement.used):
+            self.advertised.use(advertisement, self.outgoing.appended)
+        return sequence
+
+    def _allowed(self, packed: bytes, attributes: Mapping[str, Value]) -> AdvertisementState:
+        if self.state == State.CLOSED:
+            raise Closed("the client is closed")
+        check_attributes(packed, attributes)
+        if not self.advertised.explicit and IMPLICIT not in self.advertised.by_number:
+            self._advertise(IMPLICIT, EVERYTHING, self.requests.new())
+        advertisement = self.advertised.find(packed)
+        if advertisement is None:
+            raise NotAllowed(f"{dict(attributes)} is outside what this client has advertised")
+        return advertisement
+
+    def flush_out(self) -> None:
+        """What has gathered since the last call leaves: acknowledgements, then publications."""
+        if self.state != State.ATTACHED:
+            return
+        assert self._epoch is not None
+        if self.incoming.owes_marks() or self.cuts.seen != self.cuts.told:
+            self._send_marks(self._epoch)
+        if self._draining:
+            return
+        for first, publications in self.outgoing.batches(self.advertised.held_from()):
+            self.out.append(wire.Publish(self._epoch, first, publications))
+
+    def _send_marks(self, epoch: int) -> None:
+        incoming = self.incoming
+        taken = incoming.taken_told = incoming.taken
+        incoming.credit_told = incoming.credit
+        self.cuts.told = self.cuts.seen
+        self.out.append(wire.Marks(epoch, taken, taken, incoming.credit, cuts_seen=self.cuts.seen))
+
+    # --- advertisements and subscriptions ---------------------------------------------------------
+
+    def advertise(
+        self, filter: Filter, now: float, timeout_s: float | None = None, confirm: str = "confirmed"
+    ) -> AdvertisementState:
+        self._check_open()
+        if not self.advertised.explicit:
+            self.advertised.explicit = True
+            implicit = self.advertised.by_number.get(IMPLICIT)
+            if implicit is not None:
+                self.unadvertise(implicit, now)
+        self._number += 1
+        return self._advertise(self._number, filter, self.requests.new(confirm, _deadline(now, timeout_s)))
+
+    def _advertise(self, number: int, filter: Filter, request: Request) -> AdvertisementState:
+        advertisement = AdvertisementState(number, filter, request)
+        self.advertised.add(advertisement)
+        self._ask_advertise(advertisement, request)
+        return advertisement
+
+    def unadvertise(
+        self, advertisement: AdvertisementState, now: float, timeout_s: float | None = None
+    ) -> Request:
+        """Ends it when everything published so far is settled."""
+        request = self.requests.new("confirmed", _deadline(now, timeout_s))
+        if advertisement.number not in self.advertised.by_number or advertisement.withdrawn_at is not None:
+            request.answer("confirmed")
+            self.requests.forget(request)
+            return request
+        self.advertised.withdraw(advertisement, self.outgoing.appended, request)
+        if not self.outgoing.unsettled:
+            self._ask_unadvertise(advertisement)
+        return request
+
+    def subscribe(
+        self, filter: Filter, now: float, timeout_s: float | None = None, confirm: str = "confirmed"
+    ) -> SubscriptionState:
+        self._check_open()
+        self._number += 1
+        request = self.requests.new(confirm, _deadline(now, timeout_s))
+        subscription = SubscriptionState(self._number, filter, request)
+        self.incoming.add(subscription)
+        self._ask_subscribe(subscription, request)
+        return subscription
+
+    def unsubscribe(
+        self, subscription: SubscriptionState, now: float, timeout_s: float | None = None
+    ) -> Request:
+        request = self.requests.new("confirmed", _deadline(now, timeout_s))
+        if subscription.withdrawn:
+            request.answer("confirmed")
+            self.requests.forget(request)
+            return request
+        subscription.withdrawn = True
+        subscription.request.fail(Closed("unsubscribed"))
+        self.incoming.remove(subscription)
+        self._ask(wire.ClientUnsubscribe(request.number, subscription.number))
+        return request
+
+    def _ask_subscribe(self, subscription: SubscriptionState, request: Request) -> None:
+        self._ask(wire.ClientSubscribe(request.number, subscription.number, subscription.filter))
+
+    def _ask_advertise(self, advertisement: AdvertisementState, request: Request) -> None:
+        self._ask(wire.ClientAdvertise(request.number, advertisement.number, advertisement.filter))
+
+    def _ask_unadvertise(self, advertisement: AdvertisementState) -> None:
+        assert advertisement.withdrawing is not None
+        self.advertised.remove(advertisement)
+        self._ask(wire.ClientUnadvertise(advertisement.withdrawing.number, advertisement.number))
+
+    def _ask(self, asked: Asked) -> None:
+        self.requests.asked[asked.request] = asked
+        if self.state == State.ATTACHED:
+            self.out.append(asked)
+
+    def on_done(self, done: wire.Done, now: float) -> None:
+        answered = self.requests.on_done(done)
+        if answered is None or done.outcome == "local":
+            return
+        _, asked = answered
+        confirmed = done.outcome == "confirmed"
+        if isinstance(asked, wire.ClientSubscribe):
+            self._subscribed(self.incoming.subscriptions.get(asked.number), confirmed)
+        elif isinstance(asked, wire.ClientAdvertise):
+            self._advertised(self.advertised.by_number.get(asked.number), confirmed)
+
+    def _subscribed(self, subscription: SubscriptionState | None, confirmed: bool) -> None:
+        if subscription is None:
+            return
+        subscription.confirmed = confirmed
+        if not confirmed:
+            subscription.withdrawn = True
+            self.incoming.remove(subscription)
+
+    def _advertised(self, advertisement: AdvertisementState | None, confirmed: bool) -> None:
+        if advertisement is None:
+            return
+        if confirmed:
+            self.advertised.confirm(advertisement)
+            return
+        self.advertised.remove(advertisement)
+        for sequence in self.outgoing.withdraw(self.advertised.allows):
+            self.cuts.add(wire.Cut(self.id, self.incarnation, sequence, sequence, wire.CUT_NOT_ALLOWED))
+        self.advertised.shrink(self.outgoing.sent, self.outgoing.appended)
+        self._release_withdrawn()
+
+    # --- deliveries -------------------------------------------------------------------------------
+
+    def on_deliver(self, deliver: wire.Deliver, now: float) -> None:
+        if deliver.epoch != self._epoch or self.state != State.ATTACHED:
+            return
+        self._marked(deliver.received, deliver.settled, deliver.credit)
+        if not self.incoming.take(deliver):
+            self._attach(now)
+
+    def consumed(self, entries: int) -> None:
+        """The application has read so many entries of the queues."""
+        self.incoming.consumed += entries
+
+    def on_names(self, names: wire.Names, now: float) -> None:
+        self.incoming.name(names.publisher, names.name, names.broker_name)
+
+    def on_dropped(self, dropped: wire.Dropped, now: float) -> None:
+        self.dropped = max(self.dropped, self._dropped_before + dropped.total)
+
+    # --- time and end -----------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        deadlines = [self.requests.next_deadline()]
+        if self.state == State.ATTACHING:
+            deadlines.append(self._attach_at + self.settings.attach_s)
+        elif self.state == State.ATTACHED:
+            quiet_s = self.settings.silent_s / (2 if self._asked_at is None else 1)
+            deadlines.append(self._heard_at + quiet_s)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def tick(self, now: float) -> None:
+        self.requests.tick(now)
+        if self.state == State.ATTACHING and now >= self._attach_at + self.settings.attach_s:
+            self.events.append(Event("unanswered"))
+            self._attach(now)
+        elif self.state == State.ATTACHED:
+            self._watch(now)
+
+    def _watch(self, now: float) -> None:
+        silence_s = now - self._heard_at
+        if silence_s >= self.settings.silent_s:
+            self.events.append(Event("silent"))
+            self._heard_at = now
+            self._asked_at = None
+        elif silence_s >= self.settings.silent_s / 2 and self._asked_at is None:
+            self._asked_at = now
+            self.out.append(wire.Ping(now))
+
+    def close(self) -> None:
+        """Says good-bye. Nothing more is taken or sent."""
+        if self.state == State.ATTACHED:
+            self.out.append(wire.Detach())
+        self.state = State.CLOSED
+        self.advertised.close()
+        for request in list(self.requests.open.values()):
+            request.fail(Closed("the client is closed"))
+
+    def _check_open(self) -> None:
+        if self.state == State.CLOSED:
+            raise Closed("the client is closed")
+
+
+def _deadline(now: float, timeout_s: float | None) -> float | None:
+    return None if timeout_s is None else now + timeout_s
+
+
+_HANDLERS: list[Callable[[Session, Any, float], None] | None] = [None] * 256
+_HANDLERS[wire.Attached.kind] = Session.on_attached
+_HANDLERS[wire.Refuse.kind] = Session.on_refuse
+_HANDLERS[wire.Reset.kind] = Session.on_reset
+_HANDLERS[wire.Marks.kind] = Session.on_marks
+_HANDLERS[wire.Ping.kind] = Session.on_ping
+_HANDLERS[wire.Done.kind] = Session.on_done
+_HANDLERS[wire.Deliver.kind] = Session.on_deliver
+_HANDLERS[wire.Names.kind] = Session.on_names
+_HANDLERS[wire.GoAway.kind] = Session.on_go_away
+_HANDLERS[wire.Dropped.kind] = Session.on_dropped
