@@ -22,11 +22,9 @@ LATITUDE, LONGITUDE = "lat", "lon"
 BRACKET_OPERATORS = {
     "eq": "=",
     "=": "=",
-    "str-eq": "=",
     "neq": "!=",
     "<>": "!=",
     "!=": "!=",
-    "str-neq": "!=",
     "<": "<",
     "lt": "<",
     "str-lt": "<",
@@ -42,7 +40,6 @@ BRACKET_OPERATORS = {
     "ispresent": "exists",
     "str-prefix": "prefix",
     "str-postfix": "suffix",
-    "str-suffix": "suffix",
     "str-contains": "contains",
 }
 
