@@ -17,11 +17,13 @@ from typing import Annotated, Any, TypeAlias, cast
 import msgspec
 
 from grapevine.filters.checking import check
+from grapevine.filters.checking import check_attributes as say_what_is_wrong
+from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_MIN, NAME_CHARS
 from grapevine.filters.normal import Value
 from grapevine.wire import messages as wire
 from grapevine.wire.errors import WireError
 from grapevine.wire.extensions import decode_extension
-from grapevine.wire.limits import ATTRIBUTE_BYTES, FLOAT_MAX, FRAME_BYTES, NAME_BYTES, TEXT_BYTES
+from grapevine.wire.limits import ATTRIBUTE_BYTES, FRAME_BYTES, NAME_BYTES, TEXT_BYTES
 from grapevine.wire.messages import EXTENDED, KINDS, Message, Publication
 
 Attributes: TypeAlias = dict[str, Value]
@@ -81,14 +83,13 @@ def pack_attributes(attributes: Mapping[str, Value]) -> bytes:
         raise ValueError(f"attributes cannot be sent: {error}") from None
 
 
-def check_attributes(packed: bytes, attributes: Iterable[str]) -> None:
+def check_attributes(packed: bytes, attributes: Mapping[str, Value]) -> None:
     """ValueError for what `decode_attributes` would refuse, so that the sender hears of it."""
+    say_what_is_wrong(attributes)
     try:
-        _decode_attributes(packed)
-    except _BAD_BYTES as error:
+        decode_attributes(packed)
+    except WireError as error:
         raise ValueError(f"attributes cannot be sent: {error}") from None
-    if len(packed) > NAME_BYTES:
-        _check_attribute_sizes(packed, attributes, ValueError)
 
 
 def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
@@ -100,8 +101,10 @@ def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
 
 # --- decoding ------------------------------------------------------------------------------------
 
-_FINITE = Annotated[float, msgspec.Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]  # refuses NaN and the infinities
-_ATTRIBUTES = dict[Annotated[str, msgspec.Meta(min_length=1)], bool | int | _FINITE | str]
+_SIGNED = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
+_STRING = Annotated[str, msgspec.Meta(max_length=ATTRIBUTE_CHARS)]
+_NAME = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS)]
+_ATTRIBUTES = Annotated[dict[_NAME, bool | _SIGNED | float | _STRING], msgspec.Meta(max_length=ATTRIBUTES)]
 _decode_attributes = cast(
     Callable[[bytes], Attributes], msgspec.msgpack.Decoder(cast(Any, _ATTRIBUTES)).decode
 )
@@ -127,25 +130,17 @@ def decode(frame: bytes) -> Message:
 
 def decode_attributes(encoded: bytes) -> Attributes:
     """The attributes of a publication; WireError if they are not a map of names to values."""
+    if len(encoded) > ATTRIBUTE_BYTES:
+        raise WireError(f"attributes of {len(encoded)} bytes are over the limit of {ATTRIBUTE_BYTES}")
     try:
         attributes = _decode_attributes(encoded)
     except _BAD_BYTES as error:
         raise WireError(f"attributes: {error}") from None
-    if len(encoded) > NAME_BYTES:
-        _check_attribute_sizes(encoded, attributes, WireError)
+    if b"\xcb" in encoded or b"\xca" in encoded:  # may hold a float, hence NaN
+        for value in attributes.values():
+            if value != value:
+                raise WireError("attributes: NaN")
     return attributes
-
-
-def _check_attribute_sizes(
-    encoded: bytes, attributes: Iterable[str], refuse: type[ValueError] | type[WireError]
-) -> None:
-    if len(encoded) > ATTRIBUTE_BYTES:
-        raise refuse(f"attributes of {len(encoded)} bytes are over the limit of {ATTRIBUTE_BYTES}")
-    for name in attributes:
-        if len(name) * 4 > NAME_BYTES and len(name.encode()) > NAME_BYTES:
-            raise refuse(
-                f"an attribute's name of {len(name.encode())} bytes is over the limit of {NAME_BYTES}"
-            )
 
 
 # --- what the field types cannot say; each raises WireError or ValueError ----------------------

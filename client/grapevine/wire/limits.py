@@ -17,4 +17,3 @@ TEXT_BYTES = 64 * 1024
 ADDRESSES = 256  # in one message
 SETTINGS = 256  # entries of HELLO's settings and of a command's arguments
 SECONDS = 1e12  # times and durations
-FLOAT_MAX = 1.7976931348623157e308  # an attribute's number is finite
