@@ -1,0 +1,38 @@
+"""A cache of routes by attribute bytes, for topic-like traffic: the same attributes again and again.
+
+Only attributes seen twice are kept, else content that never repeats fills the cache with dead routes.
+Everything is dropped when the generation changes. The hot loop works on the plain dict.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RouteCache:
+    __slots__ = ("_generation", "_limit", "_once", "routes")
+
+    def __init__(self, limit: int = 8192) -> None:
+        self.routes: dict[bytes, Any] = {}
+        self._once: set[bytes] = set()
+        self._generation = -1
+        self._limit = limit
+
+    def at(self, generation: int) -> dict[bytes, Any]:
+        """The routes valid in this generation."""
+        if generation != self._generation:
+            self._generation = generation
+            self.routes.clear()
+            self._once.clear()
+        return self.routes
+
+    def offer(self, attributes: bytes, route: Any) -> None:
+        """Keep the route if these attributes were offered before in this generation."""
+        if attributes not in self._once:
+            if len(self._once) >= self._limit:
+                self._once.clear()
+            self._once.add(attributes)
+            return
+        if len(self.routes) >= self._limit:
+            self.routes.clear()
+        self.routes[attributes] = route

@@ -1,0 +1,227 @@
+"""Clients come, resume, go silent, leave.
+
+An attachment is a link session (DECISIONS 5): the same incarnation that knows the epoch resumes where it
+was; anything else starts anew. A client that detached or was lost is gone as a subscriber at once, as a
+publisher only when all that it published is settled or cut (DECISIONS 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grapevine.wire.identity import identify
+from grapevine.wire.messages import (
+    PROTOCOL,
+    PROTOCOL_OLDEST,
+    Attach,
+    Attached,
+    Detach,
+    GoAway,
+    Marks,
+    Refuse,
+)
+from overlay.clients.client import Client
+from overlay.core import Core, Quiet, Status
+from overlay.links.greeting import Greeting
+from overlay.links.session import Kind, Link, Session
+from overlay.links.sync import Sync
+from overlay.tree.subscriptions import Subscriptions
+
+WAITING = 10_000  # clients that may wait for a broker to become ready
+
+
+class Attachments(Quiet):
+    name = "clients"
+
+    def __init__(self, greeting: Greeting, sync: Sync, subscriptions: Subscriptions) -> None:
+        self.greeting = greeting
+        self.subscriptions = subscriptions
+        self.drained: Callable[[Client], None] = lambda client: None  # set by Requests
+        self._waiting: dict[Link, Attach] = {}
+        sync.on_ready.append(self._serve)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on_greeting(Attach, self.on_attach)
+        core.on(Detach, self.on_detach, Kind.CLIENT)
+
+    # --- coming ---------------------------------------------------------------------------------------
+
+    def on_attach(self, link: Link, attach: Attach, now: float) -> None:
+        if not self.core.ready and len(self._waiting) < WAITING:
+            self._waiting[link] = attach
+        elif (refusal := self._refusal(link, attach, now)) is not None:
+            self.core.send(refusal, link)
+            self.core.close(link)
+        else:
+            self._admit(link, attach, now)
+
+    def _serve(self, now: float) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for link, attach in waiting.items():
+            if self.core.links.get(link.number) is link:
+                self.on_attach(link, attach, now)
+
+    def _refusal(self, link: Link, attach: Attach, now: float) -> Refuse | None:
+        core = self.core
+        if not (PROTOCOL_OLDEST <= attach.newest and attach.oldest <= PROTOCOL):
+            return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{PROTOCOL}")
+        if self.greeting.leaving:
+            return Refuse("leaving", f"{core.name} is leaving the overlay: attach to another broker")
+        if (
+            attach.client != identify(attach.name)
+            or core.names.get(attach.client, attach.name) != attach.name
+        ):
+            return Refuse("name", f"the id of {attach.name} is not that of its name, or is taken by another")
+        old = core.clients.get(attach.client)
+        if old is None or old.link is None or old.link is link or old.incarnation == attach.incarnation:
+            return None
+        return self.greeting.challenge(old, old.link, now)
+
+    def _admit(self, link: Link, attach: Attach, now: float) -> None:
+        core = self.core
+        old = core.clients.get(attach.client)
+        resume = attach.resume
+        if (
+            old is not None
+            and resume is not None
+            and old.incarnation == attach.incarnation
+            and old.epoch == resume.epoch
+        ):
+            self._resume(old, link, attach, now)
+            return
+        if old is not None:
+            self.end(old, now)
+        client = Client(core, attach, self._flushed, now)
+        core.clients[client.id] = core.numbered[client.number] = client
+        self._connect(client, link, False, now)
+
+    def _resume(self, client: Client, link: Link, attach: Attach, now: float) -> None:
+        old, resume = client.link, attach.resume
+        assert resume is not None
+        if old is not None and old is not link:
+            self.core.close(old)
+            self.core.suspend(client, now)
+        if client.lost_timer is not None:
+            client.lost_timer.cancel()
+        credit = max(resume.settled + attach.window, 0)
+        self.core.take_marks(client, Marks(resume.epoch, resume.received, resume.settled, credit))
+        client.out.resume(resume.received, attach.window)
+        client.forget_introductions()
+        self.subscriptions.generation += 1
+        self._connect(client, link, True, now)
+
+    def _connect(self, client: Client, link: Link, resumed: bool, now: float) -> None:
+        client.link, link.session = link, client
+        self.core.names.setdefault(client.id, client.name)
+        incoming = client.incoming
+        elsewhere = [a for peer in self.core.peers.values() for a in peer.addresses]
+        attached = Attached(
+            self.core.id,
+            self.core.name,
+            client.epoch,
+            resumed,
+            incoming.received,
+            incoming.settled,
+            incoming.credit,
+            tuple(elsewhere),
+        )
+        self.core.send(attached, link)
+        if incoming.cuts:
+            client.send_marks(link)
+        self.greeting.watch(client, link, now)
+        client.touch()
+
+    # --- silence and slowness --------------------------------------------------------------------------
+
+    def _flushed(self, client: Client) -> None:
+        """After each drain that touched the client."""
+        now = self.core.now
+        if client.deliveries.overrun and client.link is not None:
+            self.core.refuse("slow subscriber")
+            self.end(client, now)
+        elif client.deliveries.in_flight and client.stall_timer is None and not client.ended:
+            self._watch_stall(client, now)
+        self.drained(client)
+        if client.ended and not client.lost and not client.incoming.records:
+            self.core.lose(client, now)
+
+    def _watch_stall(self, client: Client, now: float) -> None:
+        settled = client.deliveries.settled
+
+        def check(later: float) -> None:
+            client.stall_timer = None
+            deliveries = client.deliveries
+            if deliveries.in_flight and not client.lost:
+                if deliveries.settled == settled:
+                    deliveries.stall()
+                self._watch_stall(client, later)
+
+        client.stall_timer = self.core.timers.at(now + self.core.settings.clients.stall_s, check)
+
+    def link_down(self, session: Session, now: float) -> None:
+        if isinstance(session, Client):
+            lost_at = now + self.core.settings.links.lost_after_s
+            session.lost_timer = self.core.timers.at(lost_at, lambda later: self.end(session, later))
+
+    # --- going ----------------------------------------------------------------------------------------
+
+    def on_detach(self, client: Client, message: Detach, now: float) -> None:
+        self.end(client, now)
+
+    def end(self, client: Client, now: float) -> None:
+        """Gone as a subscriber now; `lose` follows when what it published is settled."""
+        if client.ended:
+            return
+        client.ended = True
+        for key in client.subscriptions.values():
+            self.subscriptions.unsubscribe(client, key, now)
+        client.subscriptions.clear()
+        client.deliveries.give_up()
+        if self.core.clients.get(client.id) is client:
+            del self.core.clients[client.id]
+        if (link := client.link) is not None:
+            self.core.close(link)
+            self.core.suspend(client, now)
+        if client.lost_timer is not None:
+            client.lost_timer.cancel()
+        client.touch()
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if isinstance(session, Client):
+            self.core.numbered.pop(session.number, None)
+            if self.core.clients.get(session.id) is session:
+                del self.core.clients[session.id]
+
+    def send_away(self, now: float) -> None:
+        """This broker stops: its clients are to attach to its neighbours."""
+        elsewhere = tuple(a for peer in self.core.peers.values() for a in peer.addresses)
+        self.core.tell(GoAway(elsewhere), *self.core.clients.values())
+
+    # --- what it looks like ------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        return {"clients": [self._row(client) for client in self.core.clients.values()]}
+
+    def _row(self, client: Client) -> Status:
+        deliveries = client.deliveries
+        slow = deliveries.stalled or bool(deliveries.backlog)
+        return {
+            "name": client.name,
+            "state": "suspended" if client.link is None else "slow" if slow else "ready",
+            "subscriptions": len(client.subscriptions),
+            "advertisements": len(client.advertisements),
+            "published": client.incoming.received,
+            "delivered": deliveries.sent,
+            "in_flight": deliveries.in_flight,
+            "backlog": len(deliveries.backlog),
+            "dropped": deliveries.dropped,
+        }
+
+    def validate(self) -> None:
+        for number, client in self.core.numbered.items():
+            assert client.number == number and not client.lost, client
+            assert client.ended or self.core.clients.get(client.id) is client, client
+            deliveries = client.deliveries
+            assert deliveries.settled <= deliveries.sent < deliveries.next, client
+            assert len(deliveries.queue) == len(deliveries.ids), client

@@ -1,0 +1,98 @@
+"""A client as its first broker knows it: a link session with subscriptions and advertisements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from grapevine.filters.normal import EVERYTHING, Filter
+from grapevine.wire.messages import Attach, Deliver, Dropped, Names
+from overlay.clients.deliveries import Deliveries
+from overlay.links.session import Kind, Link, Session
+
+if TYPE_CHECKING:
+    from overlay.core import Core
+    from overlay.timers import Timer
+
+Key = tuple[int, int]
+
+
+class Client(Session):
+    __slots__ = (
+        "_drained",
+        "_introduced",
+        "_told_dropped",
+        "advertisements",
+        "deliveries",
+        "ended",
+        "since",
+        "stall_timer",
+        "subscriptions",
+        "unadvertising",
+        "unrestricted",
+    )
+
+    def __init__(self, core: Core, attach: Attach, drained: Callable[[Client], None], now: float) -> None:
+        self.deliveries = Deliveries(attach.on_slow, core.settings.clients.queue)
+        window = core.settings.clients.window
+        super().__init__(core, Kind.CLIENT, attach.client, attach.name, window, self.deliveries)
+        self.incarnation = attach.incarnation
+        self.epoch = attach.epoch
+        self.deliveries.limit = attach.window
+        self.subscriptions: dict[int, Key] = {}
+        self.advertisements: dict[int, tuple[Key, Filter]] = {}
+        self.unadvertising: list[tuple[int, Key]] = []  # when this position is settled
+        self.unrestricted = False
+        self.ended = False  # detached or lost; stays until what it published is settled
+        self.since = now
+        self.stall_timer: Timer | None = None
+        self._introduced: set[int] = set()
+        self._told_dropped = 0
+        self._drained = drained
+
+    def advertised(self) -> Iterator[Filter]:
+        return (filter for _, filter in self.advertisements.values())
+
+    def readvertised(self) -> None:
+        """The set of advertisements has changed."""
+        self.unrestricted = any(filter == EVERYTHING for filter in self.advertised())
+        self.routes.at(-1)
+
+    def introduce(self, publisher: int, name: str, broker_name: str) -> None:
+        """Names go out before the first delivery of a publisher."""
+        if publisher not in self._introduced and self.link is not None:
+            self._introduced.add(publisher)
+            self.core.tell(Names(publisher, name, broker_name), self)
+
+    def forget_introductions(self) -> None:
+        self._introduced.clear()
+
+    def flush(self) -> None:
+        deliveries = self.deliveries
+        deliveries.seal()
+        if (link := self.link) is not None:
+            self._send(link)
+        self._drained(self)
+
+    def _send(self, link: Link) -> None:
+        incoming, deliveries = self.incoming, self.deliveries
+        if deliveries.dropped != self._told_dropped:
+            self._told_dropped = deliveries.dropped
+            self.core.send(Dropped(deliveries.dropped), link)
+        flows = self.writable and deliveries.sendable
+        if incoming.moved and (incoming.cuts or not flows):
+            self.send_marks(link)
+        if not flows:
+            return
+        for chunk in deliveries.take(self.core.settings.links.batch_publications):
+            deliver = Deliver(
+                self.epoch,
+                chunk.first - deliveries.base,
+                incoming.received,
+                incoming.settled,
+                incoming.credit,
+                chunk.publications,
+                chunk.ids,
+            )
+            self.core.out.batches.append((link.number, deliver))
+            incoming.moved = False

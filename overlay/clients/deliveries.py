@@ -1,0 +1,89 @@
+"""The stream to one subscriber, and what happens when it is slow (DECISIONS 2).
+
+What is in flight holds settling until the client's session acknowledges it. What waits in the backlog
+for the client's credit does not, nor does anything once the client has been silent for `stall_s`: a
+stopped reader stops nobody. A full backlog is the subscriber's own loss, by the policy it chose.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST, Publication
+from overlay.links.outgoing import Chunk, Outgoing, Wait
+from overlay.links.settling import Settling
+
+
+class Deliveries(Outgoing):
+    __slots__ = ("_most", "backlog", "dropped", "on_slow", "overrun", "stalled")
+
+    def __init__(self, on_slow: int, most: int) -> None:
+        super().__init__()
+        self.on_slow = on_slow
+        self.backlog: deque[tuple[Publication, bytes]] = deque()
+        self._most = most
+        self.dropped = 0
+        self.stalled = False
+        self.overrun = False  # the policy says: disconnect
+
+    def hold(self, record: Settling) -> None:
+        last = min(self.next - 1 + len(self.queue), self.limit)
+        if last > self.settled and not self.stalled and not self.backlog:
+            self.waits.append(Wait(last, last, record))
+            record.pending += 1
+
+    def seal(self) -> None:
+        room = self.limit - (self.next - 1)
+        if not self.backlog and len(self.queue) <= room:
+            super().seal()
+            return
+        self.backlog.extend(zip(self.queue, self.ids, strict=True))
+        self.queue.clear()
+        self.ids.clear()
+        self._fill(room)
+        self._shed()
+
+    def _fill(self, room: int) -> None:
+        """Move from the backlog into the window what the credit allows."""
+        count = min(room, len(self.backlog))
+        if count > 0:
+            moved = [self.backlog.popleft() for _ in range(count)]
+            self._retain(Chunk(self.next, [p for p, _ in moved], [ids for _, ids in moved]))
+
+    def _shed(self) -> None:
+        surplus = len(self.backlog) - self._most
+        if surplus <= 0:
+            return
+        if self.on_slow == DISCONNECT:
+            self.overrun = True
+        self.dropped += surplus
+        shed = self.backlog.pop if self.on_slow == DROP_NEWEST else self.backlog.popleft
+        for _ in range(surplus):
+            shed()
+
+    def marked(self, received: int, settled: int, credit: int) -> bool:
+        before = self.settled
+        right = super().marked(received, settled, credit)
+        if self.settled > before:
+            self.stalled = False
+        return right
+
+    @property
+    def in_flight(self) -> int:
+        return self.sent - self.settled
+
+    def stall(self) -> None:
+        """Silent for too long: nobody waits for it."""
+        self.stalled = True
+        self._release()
+
+    def give_up(self, reason: int = CUT_LINK_LOST) -> None:
+        """A lost subscriber is no loss to the publishers."""
+        self.backlog.clear()
+        self.forget()
+        self._release()
+
+    def _release(self) -> None:
+        waits, self.waits = self.waits, deque()
+        for wait in waits:
+            wait.record.release()

@@ -1,0 +1,304 @@
+"""The broker as a deterministic object: messages, commands, measurements and the time go in, an outbox
+comes out.
+
+The core knows links, sessions, timers and who handles which message; it knows no overlay. Behaviours
+own their tables and message kinds; `profiles` alone puts them together. One thread touches a core, and
+nothing in it reads a clock, draws an unseeded number or opens anything.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from grapevine.wire.identity import identify
+from grapevine.wire.messages import Batch, Command, Marks, Message, Publish, Reset
+from overlay.links.session import Kind, Link, Peer, Session
+from overlay.outbox import Event, Outbox
+from overlay.settings import CoreSettings
+from overlay.timers import Timers
+
+if TYPE_CHECKING:
+    from overlay.clients.client import Client
+
+M = TypeVar("M", bound=Message)
+Status = dict[str, Any]
+
+
+class Behaviour(Protocol):
+    """One idea of an overlay. Sessions come up and go down many times; they are lost once."""
+
+    name: str
+
+    def attach(self, core: Core) -> None: ...
+    def start(self, now: float) -> None: ...
+    def link_up(self, session: Session, now: float) -> None: ...
+    def link_down(self, session: Session, now: float) -> None: ...
+    def link_lost(self, session: Session, now: float) -> None: ...
+    def status(self) -> Status: ...
+    def validate(self) -> None: ...
+
+
+class Quiet:
+    """A behaviour that has nothing to say; the others override what concerns them."""
+
+    name = ""
+
+    def attach(self, core: Core) -> None: ...
+    def start(self, now: float) -> None: ...
+    def link_up(self, session: Session, now: float) -> None: ...
+    def link_down(self, session: Session, now: float) -> None: ...
+    def link_lost(self, session: Session, now: float) -> None: ...
+    def status(self) -> Status:
+        return {}
+
+    def validate(self) -> None: ...
+
+
+class Core:
+    def __init__(self, name: str, incarnation: int, settings: CoreSettings, random: Random) -> None:
+        self.name = name
+        self.id = identify(name)
+        self.incarnation = incarnation
+        self.settings = settings
+        self.random = random
+        self.out = Outbox()
+        self.timers = Timers()
+        self.names: dict[int, str] = {self.id: name}
+        self.links: dict[int, Link] = {}
+        self.peers: dict[int, Peer] = {}
+        self.clients: dict[int, Client] = {}  # by id
+        self.numbered: dict[int, Client] = {}  # by session number, the ended ones too
+        self.now = 0.0  # of the current burst, for what is called at its end
+        self.dirty: dict[Session, None] = {}
+        self.behaviours: list[Behaviour] = []
+        self.ready = False  # synchronised with every neighbour known: clients are served
+        self.report: dict[str, float] = {}  # the driver's last measurements
+        self.refused: dict[str, int] = {}  # counters of what was not taken, by reason
+        self.finished = False  # left the overlay: the driver may stop
+        self.leave: Callable[[float], None] = self._stop
+        self.forward: Callable[[Peer, Batch, int, float], None] | None = None
+        self.accept: Callable[[Session, Publish, int, float], None] | None = None
+        self.on_transport: Callable[[Link, float], None] | None = None
+        self._greetings: dict[int, Callable[[Link, Any, float], None]] = {}
+        self._handlers: list[Callable[[Any, Any, float], None] | None] = [None] * 256
+        self._link_kinds: list[Kind | None] = [None] * 256
+        self._commands: dict[str, Callable[[Link, Command, float], None]] = {}
+        self._work: deque[Callable[[float], bool]] = deque()
+        self._sessions = 0
+        self._serial = incarnation << 24
+
+    # --- put together -------------------------------------------------------------------------------
+
+    def add(self, behaviour: Behaviour) -> None:
+        self.behaviours.append(behaviour)
+        behaviour.attach(self)
+
+    def on(
+        self, message: type[M], handler: Callable[[Any, M, float], None], kind: Kind | None = Kind.PEER
+    ) -> None:
+        """`kind` of link that may carry the message; None: any."""
+        assert self._handlers[message.kind] is None, message
+        self._handlers[message.kind] = handler
+        self._link_kinds[message.kind] = kind
+
+    def on_greeting(self, message: type[M], handler: Callable[[Link, M, float], None]) -> None:
+        """Messages that a link may carry before anybody knows who is there."""
+        self._greetings[message.kind] = handler
+
+    def on_command(self, verb: str, handler: Callable[[Link, Command, float], None]) -> None:
+        self._commands[verb] = handler
+
+    def number_session(self) -> int:
+        self._sessions += 1
+        return self._sessions
+
+    def serial(self) -> int:
+        """A number that this broker never gives twice, in no incarnation."""
+        self._serial += 1
+        return self._serial
+
+    # --- inputs -------------------------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        for behaviour in self.behaviours:
+            behaviour.start(now)
+
+    def link_up(self, number: int, peer: str, kind: Kind, now: float, dial: int = 0) -> None:
+        link = self.links[number] = Link(number, peer, kind, dial, now)
+        if self.on_transport is not None:
+            self.on_transport(link, now)
+
+    def link_down(self, number: int, now: float) -> None:
+        link = self.links.pop(number, None)
+        if link is not None and link.session is not None and link.session.link is link:
+            self.suspend(link.session, now)
+
+    def publications(self, number: int, batch: Batch | Publish, now: float) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        link.heard_at = now
+        session = link.session
+        if session is None or session.epoch != batch.epoch:
+            self.send(Reset(), link)
+            return
+        repeated = session.incoming.take(batch.first, len(batch.publications))
+        if repeated < 0:
+            self.refuse("position")
+            self.send(Reset(), link)
+        elif isinstance(batch, Batch) and isinstance(session, Peer):
+            if not session.out.marked(batch.received, batch.settled, batch.credit):
+                self.refuse("marks")
+            session.touch()
+            assert self.forward is not None
+            self.forward(session, batch, repeated, now)
+        elif isinstance(batch, Publish) and session.kind is Kind.CLIENT:
+            assert self.accept is not None
+            self.accept(session, batch, repeated, now)
+        else:
+            self.refuse("kind")
+
+    def receive(self, number: int, message: Message, now: float) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        link.heard_at = now
+        kind = message.kind
+        if (greeting := self._greetings.get(kind)) is not None:
+            greeting(link, message, now)
+        elif isinstance(message, Command):
+            self.command(link, message, now)
+        elif link.session is None:
+            self.send(Reset(), link)
+        elif kind == Marks.kind:
+            self.take_marks(link.session, message)  # type: ignore[arg-type]
+        elif (handler := self._handlers[kind]) is not None and self._link_kinds[kind] in (
+            None,
+            link.session.kind,
+        ):
+            handler(link.session, message, now)
+        else:
+            self.refuse("kind")
+
+    def command(self, link: Link, command: Command, now: float) -> None:
+        handler = self._commands.get(command.verb) or self._commands[""]
+        handler(link, command, now)
+
+    def writable(self, number: int, now: float) -> None:
+        if (link := self.links.get(number)) is not None and link.session is not None:
+            link.session.writable = True
+            link.session.touch()
+
+    def blocked(self, number: int) -> None:
+        """The transport takes no more for this link until `writable`."""
+        if (link := self.links.get(number)) is not None and link.session is not None:
+            link.session.writable = False
+
+    def persisted(self, position: int, now: float) -> None:
+        """The journal is on disk up to here."""
+
+    def measured(self, report: dict[str, float], now: float) -> None:
+        self.report = report
+
+    def tick(self, now: float) -> None:
+        self.timers.run(now)
+
+    def next_deadline(self) -> float | None:
+        return self.timers.next()
+
+    def work(self, now: float) -> bool:
+        """One bounded piece of deferred work; True while some is left."""
+        if self._work:
+            piece = self._work.popleft()
+            if piece(now):
+                self._work.append(piece)
+        return bool(self._work)
+
+    def flush(self, now: float) -> Outbox:
+        """End a burst: everything that is to leave is in the outbox. The driver clears it."""
+        self.now = now
+        while self.dirty:
+            dirty, self.dirty = self.dirty, {}
+            for session in dirty:
+                session.flush()
+                if session.link is None and isinstance(session, Peer):
+                    if session.out.unsettled >= self.settings.links.window:
+                        self.lose(session, now)
+        return self.out
+
+    # --- for behaviours -----------------------------------------------------------------------------
+
+    def send(self, message: Message, *links: Link) -> None:
+        self.out.sends.append((message, tuple(link.number for link in links)))
+
+    def tell(self, message: Message, *sessions: Session) -> None:
+        """Send to those of the sessions that have a link."""
+        links = tuple(session.link.number for session in sessions if session.link is not None)
+        if links:
+            self.out.sends.append((message, links))
+
+    def defer(self, piece: Callable[[float], bool]) -> None:
+        """Have `piece(now)` called until it returns False, one bounded step at a time."""
+        self._work.append(piece)
+
+    def refuse(self, reason: str) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    def note(self, now: float, text: str) -> None:
+        """A line for the broker's log."""
+        self.out.logs.append(Event(now, "note", 0, 0, "", (), 0, 0, False, text))
+
+    def close(self, link: Link) -> None:
+        """Give a link up; what remains of its session is the caller's business."""
+        self.links.pop(link.number, None)
+        self.out.closes.append(link.number)
+
+    def suspend(self, session: Session, now: float) -> None:
+        """The session's link is gone. Tables and retention stay; who waits for an answer goes on without."""
+        session.link = None
+        session.writable = True
+        for gather in list(session.gathers):
+            gather.lose(session, now)
+        for behaviour in self.behaviours:
+            behaviour.link_down(session, now)
+
+    def lose(self, session: Session, now: float) -> None:
+        """Give the session up: its positions end as cut, its tables go."""
+        if session.lost:
+            return
+        if (link := session.link) is not None:
+            self.suspend(session, now)
+            self.close(link)
+        session.lost = True
+        if session.lost_timer is not None:
+            session.lost_timer.cancel()
+        session.out.give_up()
+        session.incoming.new_epoch()
+        for behaviour in self.behaviours:
+            behaviour.link_lost(session, now)
+
+    def _stop(self, now: float) -> None:
+        self.finished = True
+
+    def status(self) -> Status:
+        return {behaviour.name: behaviour.status() for behaviour in self.behaviours if behaviour.name}
+
+    def validate(self) -> None:
+        for behaviour in self.behaviours:
+            behaviour.validate()
+
+    def take_marks(self, session: Session, marks: Marks) -> None:
+        if marks.epoch != session.epoch:
+            return
+        fresh = marks.cuts[max(0, session.cuts_seen - marks.cuts_first) :]
+        session.out.cut_by(fresh, marks.settled)
+        session.cuts_seen = max(session.cuts_seen, marks.cuts_first + len(marks.cuts))
+        session.incoming.cuts_taken(marks.cuts_seen)
+        if not session.out.marked(marks.received, marks.settled, marks.credit):
+            self.refuse("marks")
+        if fresh and session.link is not None:
+            session.send_marks(session.link)
+        session.touch()

@@ -1,0 +1,363 @@
+"""SPEC T1's first half: who is at the other end of a link, and is it still there.
+
+HELLO goes both ways before anything else; it compares versions, cluster-wide settings and names,
+reveals a cycle, and decides whether the two sides still share an epoch (DECISIONS 9, 12, 14). Pings
+carry root paths and find silent links. A link that ends suspends its session; after `lost_after_s` the
+session is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grapevine.wire.messages import (
+    PROTOCOL,
+    PROTOCOL_OLDEST,
+    Hello,
+    Marks,
+    Ping,
+    Pong,
+    Refuse,
+    Reset,
+    Resume,
+)
+from overlay.core import Core, Quiet, Status
+from overlay.links.session import Kind, Link, Peer, Session
+from overlay.outbox import Open
+
+
+class Dial:
+    """An attempt to reach a broker: `failed(reason, text, now)` or `greeted(peer, now)` is called once."""
+
+    __slots__ = ("addresses", "failed", "greeted", "link", "number", "replaces")
+
+    def __init__(
+        self,
+        number: int,
+        addresses: tuple[str, ...],
+        greeted: Callable[[Peer, float], None],
+        failed: Callable[[str, str, float], None],
+        replaces: int,
+    ) -> None:
+        self.number = number
+        self.addresses = addresses
+        self.greeted = greeted
+        self.failed = failed
+        self.replaces = replaces
+        self.link: Link | None = None
+
+
+class Greeting(Quiet):
+    name = "links"
+
+    def __init__(self, addresses: tuple[str, ...]) -> None:
+        self.addresses = addresses
+        self.root_path: Callable[[], tuple[int, ...]] = lambda: (self.core.id,)
+        self.leaving = False
+        self.moved_root: Callable[[Peer, float], None] = lambda peer, now: None
+        self._dials: dict[int, Dial] = {}
+        self._number = 0
+        self._epoch = 0
+        self._challenged: dict[int, float] = {}
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self._epoch = core.incarnation << 20
+        core.on_transport = self._transport
+        core.on_greeting(Hello, self.on_hello)
+        core.on_greeting(Refuse, self.on_refuse)
+        core.on_greeting(Reset, self.on_reset)
+        core.on(Ping, self.on_ping, None)
+        core.on(Pong, self.on_pong, None)
+
+    # --- dialling -------------------------------------------------------------------------------
+
+    def dial(
+        self,
+        addresses: tuple[str, ...],
+        greeted: Callable[[Peer, float], None],
+        failed: Callable[[str, str, float], None],
+        now: float,
+        replaces: int = 0,
+    ) -> None:
+        self._number += 1
+        dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces)
+        self.core.out.opens.append(Open(dial.number, addresses))
+        self.core.timers.at(
+            now + self.core.settings.links.greet_s, lambda later: self._unanswered(dial, later)
+        )
+
+    def _unanswered(self, dial: Dial, now: float) -> None:
+        self._fail(dial, "unreachable", "no answer from " + ", ".join(dial.addresses), now)
+
+    def _fail(self, dial: Dial, reason: str, text: str, now: float) -> None:
+        if self._dials.pop(dial.number, None) is not None:
+            if dial.link is not None and dial.link.session is None:
+                self.core.close(dial.link)
+            dial.failed(reason, text, now)
+
+    def _transport(self, link: Link, now: float) -> None:
+        if link.dial:
+            self._greet(link)
+        elif link.kind is Kind.PEER:
+            grace = now + self.core.settings.links.greet_s
+            self.core.timers.at(grace, lambda later: self._strange(link))
+
+    def _strange(self, link: Link) -> None:
+        """A link on which nobody said who it is."""
+        if link.session is None and self.core.links.get(link.number) is link:
+            self.core.refuse("silent")
+            self.core.close(link)
+
+    def _greet(self, link: Link) -> None:
+        dial = self._dials.get(link.dial)
+        if dial is None:
+            self.core.close(link)
+            return
+        dial.link = link
+        self._epoch += 1
+        self.core.send(self._hello(self._epoch, False, self._remembered(dial), dial.replaces), link)
+
+    def _remembered(self, dial: Dial) -> Peer | None:
+        """The suspended session that the dialled addresses belong to."""
+        for peer in self.core.peers.values():
+            if peer.dialled and peer.link is None and set(peer.addresses) & set(dial.addresses):
+                return peer
+        return None
+
+    def _hello(self, epoch: int, answer: bool, peer: Peer | None, replaces: int = 0) -> Hello:
+        resume = None
+        if peer is not None and peer.epoch:
+            incoming = peer.incoming
+            resume = Resume(
+                peer.epoch, incoming.received, incoming.settled, tuple(incoming.cuts), incoming.cuts_first
+            )
+        core = self.core
+        return Hello(
+            PROTOCOL_OLDEST,
+            PROTOCOL,
+            core.name,
+            core.id,
+            core.incarnation,
+            epoch,
+            answer,
+            core.settings.links.window,
+            core.settings.cluster_wide(),
+            self.root_path(),
+            self.addresses,
+            resume,
+            replaces,
+        )
+
+    # --- HELLO ------------------------------------------------------------------------------------
+
+    def on_hello(self, link: Link, hello: Hello, now: float) -> None:
+        if hello.answer:
+            self._answered(link, hello, now)
+        elif (refusal := self._refusal(link, hello, now)) is not None:
+            self.core.send(refusal, link)
+            self.core.close(link)
+        else:
+            peer = self.core.peers.get(hello.broker)
+            shared = (
+                peer is not None
+                and hello.resume is not None
+                and peer.epoch == hello.resume.epoch
+                and peer.incarnation == hello.incarnation
+            )
+            epoch = peer.epoch if peer is not None and shared else hello.epoch
+            self.core.send(self._hello(epoch, True, peer if shared else None), link)
+            self._establish(link, hello, epoch, shared, dialled=False, now=now)
+
+    def _answered(self, link: Link, hello: Hello, now: float) -> None:
+        dial = self._dials.get(link.dial)
+        if dial is None or dial.link is not link:
+            self.core.refuse("answer")
+            return
+        if (refusal := self._mismatch(hello)) is not None:
+            self._fail(dial, refusal.reason, refusal.text, now)
+            return
+        peer = self.core.peers.get(hello.broker)
+        if peer is not None and peer.link is not None and not peer.dialled and hello.broker < self.core.id:
+            self._fail(dial, "twice", f"{hello.name} has dialled us", now)
+            return
+        del self._dials[dial.number]
+        shared = peer is not None and hello.resume is not None and hello.epoch == peer.epoch
+        self._establish(link, hello, hello.epoch, shared, dialled=True, now=now)
+        dial.greeted(self.core.peers[hello.broker], now)
+        self._joined(self.core.peers[hello.broker], now)
+
+    def _refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
+        if (refusal := self._mismatch(hello)) is not None:
+            return refusal
+        if self.leaving:
+            return Refuse("leaving", f"{self.core.name} is leaving the overlay")
+        if hello.broker in self.root_path()[1:]:
+            return Refuse("cycle", f"{self.core.name} is below {hello.name}: dialling it would close a cycle")
+        peer = self.core.peers.get(hello.broker)
+        if peer is None or peer.link is None or peer.link is link:
+            return None
+        if peer.incarnation != hello.incarnation:
+            return self.challenge(peer, peer.link, now)
+        if peer.dialled and self.core.id < hello.broker:
+            return Refuse("twice", f"{self.core.name} has dialled {hello.name}")
+        return None
+
+    def _mismatch(self, hello: Hello) -> Refuse | None:
+        core = self.core
+        if not (PROTOCOL_OLDEST <= hello.newest and hello.oldest <= PROTOCOL):
+            ours, theirs = f"{PROTOCOL_OLDEST}-{PROTOCOL}", f"{hello.oldest}-{hello.newest}"
+            return Refuse("version", f"{core.name} speaks protocol {ours}, {hello.name} {theirs}")
+        if hello.broker == core.id or core.names.get(hello.broker, hello.name) != hello.name:
+            return Refuse(
+                "name", f"the name {hello.name} (or its id) is taken: rename one of the two brokers"
+            )
+        ours_all, theirs_all = core.settings.cluster_wide(), hello.settings
+        for key in sorted(ours_all.keys() | theirs_all.keys()):
+            if ours_all.get(key) != theirs_all.get(key):
+                text = (
+                    f"{key} is {ours_all.get(key)} at {core.name} and {theirs_all.get(key)} at {hello.name}"
+                )
+                return Refuse("settings", text + ": it must agree in the whole overlay")
+        return None
+
+    def challenge(self, peer: Session, link: Link, now: float) -> Refuse | None:
+        """Another incarnation of a name whose link seems alive: a restart that we did not notice, or two
+        holders of one name. The old link decides: if it answers a ping, the newcomer is refused."""
+        asked_at = self._challenged.get(peer.id)
+        if asked_at is None:
+            self._challenged[peer.id] = now
+            self.core.send(Ping(now, self.root_path()), link)
+        elif link.heard_at > asked_at:
+            del self._challenged[peer.id]
+            return Refuse("name", f"one named {peer.name} is alive: rename one of the two")
+        elif now - asked_at >= self.core.settings.links.greet_s / 2:
+            del self._challenged[peer.id]
+            return None
+        return Refuse("not-ready", f"{self.core.name} still has a link to an earlier {peer.name}")
+
+    def on_refuse(self, link: Link, refuse: Refuse, now: float) -> None:
+        dial = self._dials.get(link.dial)
+        if dial is not None and link.session is None:
+            self._fail(dial, refuse.reason, refuse.text, now)
+
+    def on_reset(self, link: Link, reset: Reset, now: float) -> None:
+        """The other side does not know this link: end it; whoever dialled it dials again."""
+        if link.session is not None:
+            self.core.close(link)
+            if link.session.link is link:
+                self.core.suspend(link.session, now)
+
+    # --- the session comes up -----------------------------------------------------------------------
+
+    def _establish(
+        self, link: Link, hello: Hello, epoch: int, shared: bool, *, dialled: bool, now: float
+    ) -> None:
+        core = self.core
+        peer = core.peers.get(hello.broker)
+        if peer is None:
+            peer = core.peers[hello.broker] = Peer(core, hello.broker, hello.name)
+        if (old := peer.link) is not None and old is not link:
+            core.close(old)
+            core.suspend(peer, now)
+        if peer.lost_timer is not None:
+            peer.lost_timer.cancel()
+        core.names[hello.broker] = hello.name
+        link.session, peer.link = peer, link
+        peer.incarnation = hello.incarnation
+        peer.addresses = hello.addresses
+        peer.root_path = hello.root_path
+        peer.dialled = dialled
+        peer.window = hello.window
+        if shared and hello.resume is not None:
+            self._resume(peer, hello.resume)
+        else:
+            peer.epoch, peer.cuts_seen = epoch, 0
+            peer.incoming.new_epoch()
+            peer.out.new_epoch(hello.window)
+        peer.begin_sync()
+        self.watch(peer, link, now)
+        if not dialled:
+            self._joined(peer, now)
+
+    def _resume(self, peer: Peer, resume: Resume) -> None:
+        """Both sides are alive: the epoch goes on after what was received."""
+        credit = resume.settled + peer.window
+        marks = Marks(
+            resume.epoch, resume.received, resume.settled, credit, 0, resume.cuts, resume.cuts_first
+        )
+        self.core.take_marks(peer, marks)
+        peer.out.resume(resume.received, peer.window)
+        peer.incoming.moved = False
+        peer.incoming.mark()
+
+    def _joined(self, peer: Peer, now: float) -> None:
+        for behaviour in self.core.behaviours:
+            behaviour.link_up(peer, now)
+        peer.touch()
+
+    # --- is it still there ----------------------------------------------------------------------
+
+    def watch(self, session: Session, link: Link, now: float) -> None:
+        """Ping as long as this is the session's link; end the link after three pings without a word."""
+        ping_s = self.core.settings.links.ping_s
+
+        def again(later: float) -> None:
+            if session.link is not link:
+                return
+            if later - link.heard_at > 3 * ping_s:
+                self.core.refuse("silent")
+                self.core.close(link)
+                self.core.suspend(session, later)
+            else:
+                self.core.send(Ping(later, self.root_path()), link)
+                self.core.timers.at(later + ping_s, again)
+
+        self.core.timers.at(now + ping_s, again)
+
+    def on_ping(self, session: Session, ping: Ping, now: float) -> None:
+        self.core.tell(Pong(ping.sent_at, self.root_path()), session)
+        self._rooted(session, ping.root_path, now)
+
+    def on_pong(self, session: Session, pong: Pong, now: float) -> None:
+        session.round_trip_s = max(0.0, now - pong.sent_at)
+        self._rooted(session, pong.root_path, now)
+
+    def _rooted(self, peer: Session, root_path: tuple[int, ...], now: float) -> None:
+        if isinstance(peer, Peer) and root_path != peer.root_path:
+            peer.root_path = root_path
+            self.moved_root(peer, now)
+
+    # --- breaks -----------------------------------------------------------------------------------
+
+    def link_down(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            session.end_sync()
+            lost_at = now + self.core.settings.links.lost_after_s
+            session.lost_timer = self.core.timers.at(lost_at, lambda later: self.core.lose(session, later))
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if self.core.peers.get(session.id) is session:
+            del self.core.peers[session.id]
+
+    def status(self) -> Status:
+        return {"peers": [self._row(peer) for peer in self.core.peers.values()]}
+
+    def _row(self, peer: Peer) -> Status:
+        return {
+            "name": peer.name,
+            "state": "suspended" if peer.link is None else "ready" if peer.synced_by_peer else "syncing",
+            "parent": peer.dialled,
+            "round_trip_ms": round(peer.round_trip_s * 1000, 3),
+            "sent": peer.out.sent,
+            "received": peer.received_total,
+            "unsettled": peer.out.unsettled,
+            "addresses": list(peer.addresses),
+        }
+
+    def validate(self) -> None:
+        for peer in self.core.peers.values():
+            assert not peer.lost, peer
+            assert peer.out.settled <= peer.out.received <= peer.out.sent < peer.out.next, peer
+            assert peer.incoming.settled <= peer.incoming.received, peer
+            assert peer.link is None or peer.link.session is peer, peer

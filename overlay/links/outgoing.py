@@ -1,0 +1,218 @@
+"""The sending half of a link session: queue, positions, retention, credit.
+
+The data path appends to `queue`; `seal` gives what is there positions and retains it until the peer
+has settled it. Positions here count from the start of the session and never restart; `base` is the
+position before the epoch's first, so the wire's number is position - base. A full window keeps what
+is beyond it here, unsent; nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
+from overlay.links.settling import Settling, cuts_of
+
+
+class Chunk(NamedTuple):
+    """Publications at consecutive positions from `first`; `ids` beside them on a client's stream."""
+
+    first: int
+    publications: list[Publication]
+    ids: list[bytes]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.publications) - 1
+
+    def part(self, first: int, last: int) -> Chunk:
+        if first <= self.first and last >= self.last:
+            return self
+        low, high = max(first - self.first, 0), last - self.first + 1
+        return Chunk(self.first + low, self.publications[low:high], self.ids[low:high])
+
+
+class Wait(NamedTuple):
+    """`record` holds until `last` is settled; its own publications are first..last."""
+
+    first: int
+    last: int
+    record: Settling
+
+
+class Outgoing:
+    __slots__ = (
+        "_unsent",
+        "base",
+        "counted",
+        "ids",
+        "limit",
+        "next",
+        "queue",
+        "received",
+        "retained",
+        "sent",
+        "settled",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.queue: list[Publication] = []
+        self.ids: list[bytes] = []
+        self.retained: deque[Chunk] = deque()
+        self._unsent: deque[Chunk] = deque()
+        self.waits: deque[Wait] = deque()
+        self.next = 1  # position of the next publication sealed
+        self.base = 0
+        self.sent = 0
+        self.received = 0
+        self.settled = 0
+        self.limit = 0  # the peer's credit
+        self.counted = 0  # end of the last publications some record waits for
+
+    # --- the data path --------------------------------------------------------------------------
+
+    def end(self) -> int:
+        """The position that the last appended publication has or will have."""
+        return self.next - 1 + len(self.queue)
+
+    def hold(self, record: Settling) -> None:
+        """What was appended since the last call is part of `record`."""
+        last = self.end()
+        if last > self.settled:
+            self.waits.append(Wait(self.counted + 1, last, record))
+            record.pending += 1
+        self.counted = last
+
+    def seal(self) -> None:
+        if self.queue:
+            self._retain(Chunk(self.next, self.queue.copy(), self.ids.copy()))
+            self.queue.clear()
+            self.ids.clear()
+
+    def _retain(self, chunk: Chunk) -> None:
+        self.retained.append(chunk)
+        self._unsent.append(chunk)
+        self.next = chunk.last + 1
+
+    def take(self, most: int) -> Iterator[Chunk]:
+        """What may leave now, in chunks of at most `most`; each counts as sent when yielded."""
+        unsent = self._unsent
+        while unsent and self.sent < self.limit:
+            last = min(unsent[0].last, self.limit, self.sent + most)
+            chunk = unsent[0].part(self.sent + 1, last)
+            self.sent = last
+            if last == unsent[0].last:
+                unsent.popleft()
+            yield chunk
+
+    @property
+    def sendable(self) -> bool:
+        return bool(self._unsent) and self.sent < self.limit
+
+    @property
+    def unsettled(self) -> int:
+        return self.end() - self.settled
+
+    # --- what the peer says ---------------------------------------------------------------------
+
+    def marked(self, received: int, settled: int, credit: int) -> bool:
+        """Take the peer's marks (wire numbers); False if they claim what was never sent."""
+        if settled > received or received + self.base > self.sent:
+            return False
+        self.received = max(self.received, received + self.base)
+        self.limit = max(self.limit, credit + self.base)
+        if settled + self.base > self.settled:
+            self.settle(settled + self.base)
+        return True
+
+    def settle(self, position: int) -> None:
+        self.settled = position
+        retained = self.retained
+        while retained and retained[0].last <= position:
+            retained.popleft()
+        waits = self.waits
+        while waits and waits[0].last <= position:
+            waits.popleft().record.release()
+
+    def cut_by(self, cuts: tuple[Cut, ...], settled: int) -> None:
+        """The peer's mark will pass `settled` (wire number), these being undelivered: hand each cut to
+        the record that its publication belongs to. Call before `marked`."""
+        if not cuts:
+            return
+        for wait in self.waits:
+            if wait.first > settled + self.base:
+                break
+            gone = [p for p in self.between(wait.first, wait.last) if any(_in(p, cut) for cut in cuts)]
+            for cut in cuts:
+                wait.record.cuts += cuts_of((p for p in gone if _in(p, cut)), cut.reason)
+
+    # --- breaks ---------------------------------------------------------------------------------
+
+    def resume(self, received: int, window: int) -> None:
+        """The same epoch goes on: send again from the position after `received` (wire number)."""
+        self.sent = self.base + received
+        self.limit = max(self.limit, self.settled + window)
+        self._rewind()
+
+    def new_epoch(self, window: int) -> None:
+        """The peer lost what it had: everything unsettled again, in order, marked as sent before."""
+        sent, self.sent = self.sent, self.settled
+        self.received = self.base = self.settled
+        self.limit = self.settled + window
+        self.retained = deque(
+            _resent(chunk.part(self.settled + 1, chunk.last), sent) for chunk in self.retained
+        )
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._unsent = deque(chunk for chunk in self.retained if chunk.last > self.sent)
+
+    def between(self, first: int, last: int) -> Iterator[Publication]:
+        """Retained or queued publications at these positions."""
+        for chunk in self.retained:
+            if chunk.first <= last and chunk.last >= first:
+                yield from chunk.part(first, last).publications
+        if last >= self.next:
+            yield from self.queue[max(first - self.next, 0) : last - self.next + 1]
+
+    def give_up(self, reason: int = CUT_LINK_LOST) -> None:
+        """The link is lost: its positions end as cut."""
+        waits, self.waits = self.waits, deque()
+        for wait in waits:
+            first = max(wait.first, self.settled + 1)
+            wait.record.cuts += cuts_of(self.between(first, wait.last), reason)
+        self.forget()
+        for wait in waits:
+            wait.record.release()
+
+    def forget(self) -> None:
+        """Drop all that is retained; positions go on."""
+        self.settled = self.sent = self.counted = self.end()
+        self.next = self.settled + 1
+        self.queue.clear()
+        self.ids.clear()
+        self.retained.clear()
+        self._unsent.clear()
+
+
+def _resent(chunk: Chunk, sent: int) -> Chunk:
+    if chunk.first > sent:
+        return chunk
+    marked = [
+        replace(p, flags=p.flags | RESENT) if position <= sent else p
+        for position, p in enumerate(chunk.publications, chunk.first)
+    ]
+    return Chunk(chunk.first, marked, chunk.ids)
+
+
+def _in(publication: Publication, cut: Cut) -> bool:
+    return (
+        cut.first <= publication.sequence <= cut.last
+        and cut.publisher == publication.publisher
+        and cut.incarnation == publication.incarnation
+    )

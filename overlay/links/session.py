@@ -1,0 +1,182 @@
+"""A neighbour or a client as the broker knows it: one session over many links.
+
+A link is what the driver sees: it comes up, carries frames, goes down. A session is who is at its
+other end: two streams of publications with their marks, and what waits for an answer from there. A
+session without a link is *suspended*; when it is given up it is *lost*.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from grapevine.wire.messages import Batch
+from matching.routes import RouteCache
+from overlay.links.incoming import Incoming
+from overlay.links.outgoing import Outgoing
+
+if TYPE_CHECKING:
+    from overlay.core import Core
+    from overlay.gather import Gather
+    from overlay.timers import Timer
+
+
+class Kind(IntEnum):
+    PEER = 0
+    CLIENT = 1
+    ADMIN = 2
+    BACKEND = 3
+
+
+class Link:
+    """A transport connection. `dial` is the number of the Open it answers, 0 if the other side dialled;
+    `peer` is what the driver knows for certain: the authenticated key, or the address dialled."""
+
+    __slots__ = ("dial", "heard_at", "kind", "number", "peer", "session", "since")
+
+    def __init__(self, number: int, peer: str, kind: Kind, dial: int, now: float) -> None:
+        self.number = number
+        self.peer = peer
+        self.kind = kind
+        self.dial = dial
+        self.session: Session | None = None
+        self.since = self.heard_at = now
+
+
+class Session:
+    """What peers and clients share."""
+
+    __slots__ = (
+        "core",
+        "cuts_seen",
+        "epoch",
+        "gathers",
+        "id",
+        "incarnation",
+        "incoming",
+        "kind",
+        "link",
+        "lost",
+        "lost_timer",
+        "name",
+        "number",
+        "out",
+        "round_trip_s",
+        "routes",
+        "sent_at",
+        "writable",
+    )
+
+    def __init__(self, core: Core, kind: Kind, peer: int, name: str, window: int, out: Outgoing) -> None:
+        self.core = core
+        self.kind = kind
+        self.id = peer
+        self.name = name
+        self.number = core.number_session()
+        self.incarnation = 0
+        self.epoch = 0
+        self.link: Link | None = None
+        self.out = out
+        self.incoming = Incoming(window, self.touch)
+        self.cuts_seen = 0
+        self.gathers: dict[Gather, None] = {}
+        self.routes = RouteCache()
+        self.round_trip_s = 0.0
+        self.lost_timer: Timer | None = None
+        self.lost = False
+        self.sent_at = 0.0
+        self.writable = True
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.name.lower()} {self.name}{'' if self.link else ' (suspended)'}>"
+
+    def touch(self) -> None:
+        """Something is to leave at the end of this drain."""
+        self.core.dirty[self] = None
+
+    @property
+    def flowing(self) -> bool:
+        """Whether publications may be sent now."""
+        return self.link is not None and self.writable
+
+    def flush(self) -> None:
+        raise AssertionError("a session is a peer's or a client's")
+
+    def send_marks(self, link: Link) -> None:
+        self.core.out.sends.append((self.incoming.marks(self.epoch, self.cuts_seen), (link.number,)))
+
+
+class Peer(Session):
+    """A neighbouring broker."""
+
+    __slots__ = (
+        "addresses",
+        "dialled",
+        "held",
+        "root_path",
+        "ever_synced",
+        "received_total",
+        "shadows",
+        "sync_number",
+        "sync_pending",
+        "synced_by_peer",
+        "synced_by_us",
+        "tables_received",
+        "window",
+    )
+
+    def __init__(self, core: Core, peer: int, name: str) -> None:
+        super().__init__(core, Kind.PEER, peer, name, core.settings.links.window, Outgoing())
+        self.addresses: tuple[str, ...] = ()
+        self.dialled = False  # by us: this is our parent
+        self.root_path: tuple[int, ...] = ()
+        self.window = 0  # what the peer takes unsettled
+        self.held = False  # it leaves: publications for it wait for its heirs
+        # SyncDone (DECISIONS 11): see links/sync.py
+        self.ever_synced = False  # in this incarnation of ours
+        self.received_total = 0
+        self.sync_number = 0
+        self.sync_pending = 0
+        self.shadows = 0
+        self.tables_received = False
+        self.synced_by_us = False
+        self.synced_by_peer = False
+
+    @property
+    def flowing(self) -> bool:
+        return self.link is not None and self.synced_by_peer and self.writable and not self.held
+
+    @property
+    def live(self) -> bool:
+        """Whether what it told us still stands on its own."""
+        return self.link is not None and not self.held
+
+    def begin_sync(self) -> None:
+        self.sync_number += 1
+        self.end_sync()
+
+    def end_sync(self) -> None:
+        self.sync_pending = 0
+        self.tables_received = self.synced_by_us = self.synced_by_peer = False
+
+    def flush(self) -> None:
+        self.out.seal()
+        link = self.link
+        if link is None:
+            return
+        incoming = self.incoming
+        if incoming.moved and (incoming.cuts or not (self.flowing and self.out.sendable)):
+            self.send_marks(link)
+        if self.flowing:
+            base = self.out.base
+            for chunk in self.out.take(self.core.settings.links.batch_publications):
+                batch = Batch(
+                    self.epoch,
+                    chunk.first - base,
+                    incoming.received,
+                    incoming.settled,
+                    incoming.credit,
+                    chunk.publications,
+                )
+                self.core.out.batches.append((link.number, batch))
+                incoming.moved = False

@@ -1,0 +1,66 @@
+"""What a broker wants done: typed lists that the driver drains after each burst, in the order journal,
+opens, sends, batches, logs, closes. A control message names all its links, so that it is encoded once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from grapevine.wire.messages import Batch, Deliver, Message
+
+
+class Open(NamedTuple):
+    """Dial one of `addresses` (tried in order); the driver answers with link_up(..., dial=this number)."""
+
+    dial: int
+    addresses: tuple[str, ...]
+
+
+class Record(NamedTuple):
+    """Small durable state: the driver replaces what it keeps under `key`."""
+
+    key: str
+    value: object
+
+
+class Event(NamedTuple):
+    """A line of the delivery log (INTERFACES: accept, forward, deliver, drop, relocate) or of the
+    broker's own log (event "note")."""
+
+    at: float
+    event: str
+    publisher: int
+    sequence: int
+    to: str
+    subscriptions: tuple[int, ...]
+    hops: int
+    delay_us: int
+    pure: bool
+    reason: str
+
+
+class Outbox:
+    __slots__ = ("batches", "closes", "fatal", "journal", "logs", "opens", "sends")
+
+    def __init__(self) -> None:
+        self.journal: list[Record] = []
+        self.opens: list[Open] = []
+        self.sends: list[tuple[Message, tuple[int, ...]]] = []
+        self.batches: list[tuple[int, Batch | Deliver]] = []
+        self.logs: list[Event] = []
+        self.closes: list[int] = []
+        self.fatal: str = ""  # this broker cannot go on: say so and stop
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.sends or self.batches or self.journal or self.opens or self.logs or self.closes or self.fatal
+        )
+
+    def clear(self) -> None:
+        self.journal.clear()
+        self.opens.clear()
+        self.sends.clear()
+        self.batches.clear()
+        self.logs.clear()
+        self.closes.clear()
+        self.fatal = ""

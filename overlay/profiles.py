@@ -1,0 +1,65 @@
+"""Which behaviours make which system. Nothing else puts behaviours together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from matching.interface import Matcher
+from matching.scan import Scan
+from overlay.clients.attachments import Attachments
+from overlay.clients.requests import Requests
+from overlay.core import Core
+from overlay.links.greeting import Greeting
+from overlay.links.sync import Sync
+from overlay.settings import CoreSettings
+from overlay.tree.advertisements import Advertisements
+from overlay.tree.announcements import Announcements
+from overlay.tree.census import Census
+from overlay.tree.join import Join
+from overlay.tree.leave import Leave
+from overlay.tree.publications import Publications
+from overlay.tree.subscriptions import Subscriptions
+
+Known = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def tree_broker(
+    name: str,
+    incarnation: int,
+    settings: CoreSettings,
+    random: Random,
+    addresses: tuple[str, ...] = (),
+    known: Known = (),
+    matcher: Callable[[], Matcher] = Scan,
+) -> Core:
+    """A broker of the tree overlay. `known` are the neighbours that it had when it last ran."""
+    core = Core(name, incarnation, settings, random)
+    greeting = Greeting(addresses)
+    sync = Sync()
+    census = Census()
+    join = Join(greeting, sync, census, settings.tree.neighbours, known)
+    announcements = Announcements(sync)
+    advertisements = Advertisements(announcements, matcher)
+    subscriptions = Subscriptions(advertisements, announcements, matcher)
+    publications = Publications(advertisements, subscriptions, settings.overlay.ordered)
+    attachments = Attachments(greeting, sync, subscriptions)
+    requests = Requests(attachments, advertisements, subscriptions)
+    leave = Leave(join, greeting, sync, attachments, publications)
+    # Sync comes last: when it hears of a link, the others have announced their tables on it.
+    for behaviour in (
+        greeting,
+        census,
+        join,
+        announcements,
+        advertisements,
+        subscriptions,
+        publications,
+        attachments,
+        requests,
+        leave,
+        sync,
+    ):
+        core.add(behaviour)
+    core.leave = leave.leave
+    return core

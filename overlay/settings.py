@@ -1,0 +1,55 @@
+"""What a broker is told at start: one frozen class per behaviour, each field with its unit.
+
+Fields marked (c) must agree in the whole overlay: HELLO carries them and refuses a difference.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class OverlaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str = "tree"  # (c)
+    ordered: bool = True  # (c) the path to an anchor never depends on the publication
+    delta: int = 1  # (c) brokers of its path that a subscription carries
+
+
+class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    neighbours: tuple[str, ...] = ()  # addresses tried in order; one becomes the parent
+    routing: str = "advertisements"  # (c) or "flooding": subscriptions go everywhere
+    covering: bool = True  # (c)
+
+
+class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    window: int = 16_384  # publications a peer may have unsettled with us
+    lost_after_s: float = 30.0  # suspended links are given up after this
+    ping_s: float = 2.0  # silence before a ping; three of them without a word end the link
+    greet_s: float = 2.0  # an unanswered HELLO is given up after this
+    redial_s: float = 0.5  # between two attempts to dial
+    batch_publications: int = 4_096  # in one frame at most
+    batch_bytes: int = 4 * 1024 * 1024
+
+
+class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    window: int = 16_384  # unsettled publications a client may have with us
+    queue: int = 100_000  # deliveries that wait for a slow subscriber's credit
+    stall_s: float = 1.0  # a silent subscriber holds settling no longer than this
+    subscriptions: int = 200_000  # of one client
+    advertisements: int = 10_000
+
+
+class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    overlay: OverlaySettings = OverlaySettings()
+    tree: TreeSettings = TreeSettings()
+    links: LinkSettings = LinkSettings()
+    clients: ClientSettings = ClientSettings()
+
+    def cluster_wide(self) -> dict[str, str]:
+        """The values that two brokers compare when they meet."""
+        return {
+            "overlay.kind": self.overlay.kind,
+            "overlay.ordered": str(self.overlay.ordered).lower(),
+            "overlay.delta": str(self.overlay.delta),
+            "tree.routing": self.tree.routing,
+            "tree.covering": str(self.tree.covering).lower(),
+        }

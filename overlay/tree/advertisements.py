@@ -1,0 +1,189 @@
+"""SPEC T2: advertisements flood the tree; subscriptions follow them back.
+
+An advertisement is confirmed when all brokers have it and the subscriptions that overlap it have come
+back: each broker sends the overlapping ones it knows to the side the advertisement came from before it
+confirms, and links are FIFO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grapevine.filters.normal import Filter
+from grapevine.wire.messages import Advertise, Advertisement, Unadvertise
+from matching.interface import Matcher
+from matching.relations import overlaps
+from overlay.core import Core, Quiet, Status
+from overlay.gather import Gather
+from overlay.links.session import Peer, Session
+from overlay.tree.announcements import Announcement, Announcements
+from overlay.tree.table import Change, Entry, Key, Table
+
+AdvertisementEntry = Entry[Advertisement]
+
+
+class Advertisements(Quiet):
+    name = "advertisements"
+
+    def __init__(self, announcements: Announcements, matcher: Callable[[], Matcher]) -> None:
+        self.announcements = announcements
+        self.table: Table[Advertisement] = Table()
+        self.index = matcher()  # group: the number of the session that the advertisement came from
+        self.publishers: dict[int, dict[AdvertisementEntry, None]] = {}
+        self.announced: dict[Peer, dict[AdvertisementEntry, Announcement]] = {}
+        # Set by Subscriptions: the side of an advertisement has changed.
+        self.arrived: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
+        self.departed: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
+        self.on_gone: list[Callable[[Advertisement], None]] = []
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.announcements.sync.forget_stale.append(self._forget_stale)
+        core.on(Advertise, self.on_advertise)
+        core.on(Unadvertise, self.on_unadvertise)
+
+    # --- what is asked -------------------------------------------------------------------------------
+
+    def sides(self, filter: Filter) -> dict[Session, None]:
+        """The sides from which an advertisement came that may overlap `filter`."""
+        return {self.table.entry(number).source: None for number in self.index.overlapping(filter)}
+
+    def calls_for(self, peer: Peer, filter: Filter) -> bool:
+        """Whether an advertisement from this side still may overlap `filter`."""
+        return any(
+            entry.source is peer and overlaps(entry.item.filter, filter) for entry in self.table.of(peer)
+        )
+
+    def of_publisher(self, publisher: int) -> list[Advertisement]:
+        return [entry.item for entry in self.publishers.get(publisher, ())]
+
+    # --- inputs ---------------------------------------------------------------------------------------
+
+    def advertise(self, client: Session, advertisement: Advertisement, gather: Gather, now: float) -> Key:
+        """A local publisher's; `gather` waits for the whole tree."""
+        key = (advertisement.origin, advertisement.serial)
+        self._learn(key, advertisement, client, gather, now)
+        return key
+
+    def unadvertise(self, client: Session, key: Key, now: float) -> None:
+        if (entry := self.table.by_key.get(key)) is not None:
+            self._forget(entry, client, now)
+
+    def on_advertise(self, peer: Peer, message: Advertise, now: float) -> None:
+        gather = self.announcements.confirmation(peer, message.stamp)
+        item = message.advertisement
+        self.core.names.setdefault(item.home, item.home_name)
+        self._learn((item.origin, item.serial), item, peer, gather, now)
+        gather.start(now)
+
+    def on_unadvertise(self, peer: Peer, message: Unadvertise, now: float) -> None:
+        if (entry := self.table.by_key.get((message.origin, message.serial))) is not None:
+            self._forget(entry, peer, now)
+
+    # --- the table -----------------------------------------------------------------------------------
+
+    def _learn(self, key: Key, item: Advertisement, source: Session, gather: Gather, now: float) -> None:
+        entry, change = self.table.learn(key, item, source)
+        if change is Change.NEW:
+            self.index.add(entry.number, item.filter, 0)
+            self.publishers.setdefault(item.publisher, {})[entry] = None
+        if change is not Change.SAME:
+            self._place(entry, now)
+        self.await_confirmation(key, gather)
+
+    def await_confirmation(self, key: Key, gather: Gather) -> None:
+        """Let `gather` wait for whatever is not confirmed yet of a known advertisement."""
+        entry = self.table.by_key[key]
+        for peer, announced in self.announced.items():
+            if entry in announced:
+                announced[entry].notify(entry.number, gather, peer)
+
+    def _place(self, entry: AdvertisementEntry, now: float) -> None:
+        """Announce to all but the side it came from; ask that side for what it needs to know."""
+        source = entry.source
+        if isinstance(source, Peer):
+            self._retract(entry, source, now)
+            self.arrived(entry, source, now)
+        for peer in self.core.peers.values():
+            if peer is not source and peer.link is not None:
+                self._announce(entry, peer)
+
+    def _forget(self, entry: AdvertisementEntry, source: Session, now: float) -> None:
+        counted = entry.source is source
+        change = self.table.forget(entry, source)
+        if change is Change.GONE:
+            self._remove(entry, now)
+        elif change is Change.MOVED:
+            self._place(entry, now)
+        if counted and isinstance(source, Peer):
+            self.departed(entry, source, now)
+        if change is Change.GONE:
+            self.table.release(entry)
+        if isinstance(source, Peer):
+            self.announcements.sync.check(source, now)
+        if change is Change.MOVED:
+            self.announcements.sync.check_all(now)
+
+    def _remove(self, entry: AdvertisementEntry, now: float) -> None:
+        self.index.remove(entry.number)
+        mine = self.publishers[entry.item.publisher]
+        del mine[entry]
+        if not mine:
+            del self.publishers[entry.item.publisher]
+        for peer in list(self.announced):
+            self._retract(entry, peer, now)
+        for gone in self.on_gone:
+            gone(entry.item)
+
+    # --- links ----------------------------------------------------------------------------------------
+
+    def link_up(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            self.announced[session] = {}
+            for entry in list(self.table.by_key.values()):
+                if session not in entry.sources and not _held(entry.source):
+                    self._announce(entry, session)
+
+    def link_down(self, session: Session, now: float) -> None:
+        self.announced.pop(session, None)  # type: ignore[call-overload]
+
+    def link_lost(self, session: Session, now: float) -> None:
+        for entry in self.table.of(session):
+            self._forget(entry, session, now)
+        self.table.drop(session)
+
+    def _forget_stale(self, peer: Peer, now: float) -> None:
+        for entry in self.table.stale(peer):
+            self._forget(entry, peer, now)
+
+    def _announce(self, entry: AdvertisementEntry, peer: Peer) -> None:
+        announced = self.announced.get(peer)
+        if announced is None or entry in announced:
+            return
+        announcement = announced[entry] = self.announcements.new(peer)
+        self.core.tell(Advertise(announcement.stamp, entry.item), peer)
+
+    def _retract(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
+        announcement = self.announced.get(peer, {}).pop(entry, None)
+        if announcement is not None:
+            self.announcements.withdraw(peer, announcement, now)
+            self.core.tell(Unadvertise(*entry.key), peer)
+
+    def status(self) -> Status:
+        return {"count": len(self.table)}
+
+    def validate(self) -> None:
+        self.table.validate()
+        assert len(self.index) == len(self.table)
+        for peer, announced in self.announced.items():
+            assert peer.link is not None, peer
+            for entry in announced:
+                assert self.table.by_key.get(entry.key) is entry and entry.source is not peer, (
+                    peer,
+                    entry.key,
+                )
+
+
+def _held(source: Session) -> bool:
+    """Behind a broker that leaves: its heirs will tell."""
+    return isinstance(source, Peer) and source.held

@@ -1,0 +1,117 @@
+"""SPEC T8: one broker answers for the whole overlay.
+
+A question goes down every link but the one it came by; each broker adds its own report to those of its
+neighbours. A neighbour that does not answer in time is named as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from grapevine.wire.identity import identify
+from grapevine.wire.messages import CensusAnswer, CensusRequest
+from overlay.core import Core, Quiet
+from overlay.gather import Gather
+from overlay.links.session import Peer
+
+Report = dict[str, Any]
+MARGIN = 0.9  # of its own time a broker leaves to the next
+
+
+class Census(Quiet):
+    def __init__(self) -> None:
+        self.reporters: dict[str, Callable[[bytes], Report | None]] = {"name": lambda argument: self.brief()}
+        self._number = 0
+        self._open: dict[tuple[int, int, int], Gather] = {}
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(CensusRequest, self.on_request)
+        core.on(CensusAnswer, self.on_answer)
+
+    @staticmethod
+    def identify(name: str) -> int:
+        return identify(name)
+
+    def brief(self) -> Report:
+        return {"id": self.core.id, "name": self.core.name, "incarnation": self.core.incarnation}
+
+    def ask(
+        self,
+        question: str,
+        through: Peer | None,
+        now: float,
+        done: Callable[[list[Report], float], None],
+        argument: bytes = b"",
+        deadline_s: float = 5.0,
+    ) -> None:
+        """Ask everybody behind `through`, or the whole overlay including this broker."""
+        self._number += 1
+        core = self.core
+        request = CensusRequest(core.id, core.incarnation, self._number, question, argument, deadline_s)
+        others = [through] if through is not None else list(core.peers.values())
+        own = None if through is not None else self._report(request)
+
+        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+            decoded: list[Report] = [msgspec.json.decode(report) for report in reports]
+            decoded += [{"id": peer, "name": core.names.get(peer, "?"), "missing": True} for peer in missing]
+            done(decoded, later)
+
+        self._spread(request, others, own, finished, now)
+
+    def on_request(self, peer: Peer, request: CensusRequest, now: float) -> None:
+        others = [other for other in self.core.peers.values() if other is not peer]
+        link = peer.link
+
+        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+            if link is not None and peer.link is link:
+                answer = CensusAnswer(request.origin, request.incarnation, request.number, reports, missing)
+                self.core.send(answer, link)
+
+        self._spread(request, others, self._report(request), finished, now)
+
+    def on_answer(self, peer: Peer, answer: CensusAnswer, now: float) -> None:
+        gather = self._open.get((answer.origin, answer.incarnation, answer.number))
+        if gather is not None:
+            gather.answer(peer, answer, now)
+
+    def _report(self, request: CensusRequest) -> bytes | None:
+        reporter = self.reporters.get(request.question)
+        report = reporter(request.argument) if reporter is not None else self.brief()
+        return None if report is None else msgspec.json.encode(report)
+
+    def _spread(
+        self,
+        request: CensusRequest,
+        others: list[Peer],
+        own: bytes | None,
+        finished: Callable[[tuple[bytes, ...], tuple[int, ...], float], None],
+        now: float,
+    ) -> None:
+        key = (request.origin, request.incarnation, request.number)
+        if key in self._open:  # on a cycle the question comes round: it is being answered
+            finished((), (), now)
+            return
+
+        def done(gather: Gather, later: float) -> None:
+            self._open.pop(key, None)
+            reports = [] if own is None else [own]
+            missing = [peer.id for peer in gather.missing]
+            for answer in gather.answers:
+                reports += answer.reports
+                missing += answer.missing
+            finished(tuple(reports), tuple(missing), later)
+
+        gather = self._open[key] = Gather(done)
+        asked = [peer for peer in others if peer.link is not None]
+        for peer in asked:
+            gather.wait_for(peer)
+        gather.missing += [peer for peer in others if peer.link is None]
+        gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
+        onward = msgspec.structs.replace(request, deadline_s=request.deadline_s * MARGIN)
+        if asked:
+            self.core.tell(onward, *asked)
+        gather.start(now)

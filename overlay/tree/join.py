@@ -1,0 +1,182 @@
+"""SPEC T1: a broker joins the tree below the first candidate that takes it, and undoes a cycle.
+
+Candidates are tried in order; at most one parent is dialled. A parent whose link breaks is dialled again
+until it is lost, then the next candidate is joined afresh (DECISIONS 13). Root paths travel in HELLO and
+pings: a broker that finds itself in its parent's path is on a cycle, and the lowest id on it lets go.
+"""
+
+from __future__ import annotations
+
+from grapevine.wire.limits import ROOT_PATH_BROKERS
+from grapevine.wire.messages import Ping
+from overlay.core import Core, Quiet, Status
+from overlay.links.greeting import Greeting
+from overlay.links.session import Peer, Session
+from overlay.links.sync import Sync
+from overlay.tree.census import Census
+
+FATAL = ("version", "settings", "name", "not-allowed")
+REDIAL_MOST = 10  # times redial_s
+
+
+class Join(Quiet):
+    name = "tree"
+
+    def __init__(
+        self,
+        greeting: Greeting,
+        sync: Sync,
+        census: Census,
+        candidates: tuple[str, ...],
+        known: tuple[tuple[str, tuple[str, ...]], ...],
+    ) -> None:
+        self.greeting = greeting
+        self.sync = sync
+        self.census = census
+        self.candidates = candidates
+        self.known = known
+        self.parent: Peer | None = None
+        self.stopped = False  # leaving: dial nobody any more
+        self._next = 0
+        self._tries = 0
+        self._dialling = False
+        self._seeking = False
+        self._name_checked = False
+        self._through = ""  # the address by which the parent was reached
+        greeting.root_path = self.root_path
+        greeting.moved_root = self._moved_root
+        sync.seeking = lambda: self._seeking
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+
+    def start(self, now: float) -> None:
+        for name, addresses in self.known:
+            self._await(name, addresses, now)
+        if self.candidates:
+            self._seeking = True
+            self.core.timers.at(now + self.core.settings.links.lost_after_s, self._alone)
+            self._dial_next(now)
+        self.sync.check_all(now)
+
+    def _await(self, name: str, addresses: tuple[str, ...], now: float) -> None:
+        """A neighbour from before the restart: nothing flows until it is back or lost."""
+        core = self.core
+        peer = Peer(core, self.census.identify(name), name)
+        peer.addresses = addresses
+        core.peers[peer.id] = peer
+        core.names[peer.id] = name
+        lost_at = now + core.settings.links.lost_after_s
+        peer.lost_timer = core.timers.at(lost_at, lambda later: core.lose(peer, later))
+
+    def _alone(self, now: float) -> None:
+        """No candidate answered in time: serve as the root of what is here, and keep trying."""
+        if self._seeking and self.parent is None:
+            self._found(now)
+
+    def _found(self, now: float) -> None:
+        self._seeking = False
+        self.sync.check_all(now)
+
+    # --- dialling -------------------------------------------------------------------------------------
+
+    def _dial_next(self, now: float) -> None:
+        if not self.candidates or self._dialling or self.parent is not None or self.stopped:
+            return
+        self._through = self.candidates[self._next % len(self.candidates)]
+        self._next += 1
+        self._dial(now)
+
+    def _dial(self, now: float) -> None:
+        self._dialling = True
+        self.greeting.dial((self._through,), self._greeted, self._failed, now)
+
+    def _greeted(self, peer: Peer, now: float) -> None:
+        self._dialling = False
+        self._tries = 0
+        self._adopt(peer, now)
+        if self._name_checked:
+            self._found(now)
+        else:
+            self.census.ask("name", peer, now, self._checked)
+
+    def adopt(self, peer: Peer, through: str, now: float) -> None:
+        """This neighbour is our parent from now on."""
+        self._through = through
+        self._adopt(peer, now)
+
+    def _adopt(self, peer: Peer, now: float) -> None:
+        self.parent = peer
+        self._tell_children(now)
+
+    def _checked(self, reports: list[dict[str, object]], now: float) -> None:
+        """DECISIONS 15: nobody else may have our name."""
+        self._name_checked = True
+        if any(report["id"] == self.core.id for report in reports):
+            self.core.out.fatal = f"the overlay has a broker named {self.core.name} already: rename this one"
+        self._found(now)
+
+    def _failed(self, reason: str, text: str, now: float) -> None:
+        self._dialling = False
+        if reason in FATAL and self.parent is None:
+            self.core.out.fatal = text
+            return
+        self._tries += 1
+        if reason != "unreachable" or self._tries == 1:
+            self.core.note(now, f"could not join by {self._through}: {text}")
+        if reason == "twice" and self._tries >= len(self.candidates) and self._seeking:
+            self._name_checked = True
+            self._found(now)
+        pause = self.core.settings.links.redial_s * min(self._tries, REDIAL_MOST)
+        self.core.timers.at(now + pause, self.try_again)
+
+    def try_again(self, now: float) -> None:
+        if self._dialling or self.stopped:
+            return
+        if self.parent is None:
+            self._dial_next(now)
+        elif self.parent.link is None and not self.parent.held:
+            self._dial(now)
+
+    # --- breaks ---------------------------------------------------------------------------------------
+
+    def link_down(self, session: Session, now: float) -> None:
+        if session is self.parent and not self.parent.held:
+            self.core.timers.at(now + self.core.settings.links.redial_s, self.try_again)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if session is self.parent:
+            self.parent = None
+            self._tell_children(now)
+            self.core.timers.at(now + self.core.settings.links.redial_s, self.try_again)
+
+    # --- the way to the root ------------------------------------------------------------------------------
+
+    def root_path(self) -> tuple[int, ...]:
+        above = self.parent.root_path if self.parent is not None else ()
+        if self.core.id in above:
+            above = above[: above.index(self.core.id)]
+        return (self.core.id, *above)[:ROOT_PATH_BROKERS]
+
+    def _moved_root(self, peer: Peer, now: float) -> None:
+        if peer is not self.parent:
+            return
+        above = peer.root_path
+        if self.core.id in above and self.core.id == min(above[: above.index(self.core.id) + 1]):
+            self.core.note(now, f"{peer.name} is below us: letting go, or the tree would be a cycle")
+            self.core.lose(peer, now)
+        else:
+            self._tell_children(now)
+
+    def _tell_children(self, now: float) -> None:
+        children = [peer for peer in self.core.peers.values() if peer is not self.parent]
+        self.core.tell(Ping(now, self.root_path()), *children)
+
+    def status(self) -> Status:
+        return {
+            "parent": self.parent.name if self.parent is not None else None,
+            "depth": len(self.root_path()) - 1,
+        }
+
+    def validate(self) -> None:
+        assert self.parent is None or self.core.peers.get(self.parent.id) is self.parent

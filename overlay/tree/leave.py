@@ -1,0 +1,236 @@
+"""SPEC T1: a broker leaves and nothing is lost (DECISIONS 13).
+
+The leaver sends its clients away and asks its neighbours to hold what is for it. When all it had is
+settled it says so and is gone. Its children (the heirs) dial its parent (the successor; below a leaving
+root the lowest child); tables are exchanged over the new links; then what was held is matched anew,
+towards the new links only, before anything newer. A leaver that breaks off in between is a broker whose
+link broke, nothing else.
+"""
+
+from __future__ import annotations
+
+from grapevine.wire.messages import CUT_LINK_LOST, LeaveDone, LeaveHeld, Leaving, Publication
+from overlay.clients.attachments import Attachments
+from overlay.core import Core, Quiet
+from overlay.gather import Gather
+from overlay.links.greeting import Greeting
+from overlay.links.outgoing import Wait
+from overlay.links.session import Peer, Session
+from overlay.links.settling import cuts_of
+from overlay.links.sync import Sync
+from overlay.tree.join import Join
+from overlay.tree.publications import Publications
+
+LOOK_AGAIN_S = 0.02
+
+
+class Departure:
+    """A neighbour that leaves, and who takes its place for us."""
+
+    __slots__ = ("done", "heirs", "leaver", "successor")
+
+    def __init__(self, leaver: Peer, message: Leaving) -> None:
+        self.leaver = leaver
+        self.successor = message.successor
+        self.heirs = message.heirs
+        self.done = False
+
+
+class Leave(Quiet):
+    def __init__(
+        self,
+        join: Join,
+        greeting: Greeting,
+        sync: Sync,
+        attachments: Attachments,
+        publications: Publications,
+        clients_s: float = 5.0,
+    ) -> None:
+        self.join = join
+        self.greeting = greeting
+        self.sync = sync
+        self.attachments = attachments
+        self.publications = publications
+        self.clients_s = clients_s  # what clients get to attach elsewhere
+        self.departures: dict[int, Departure] = {}
+        sync.forget_stale.append(self._synced)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(Leaving, self.on_leaving)
+        core.on(LeaveHeld, self.on_leave_held)
+        core.on(LeaveDone, self.on_leave_done)
+
+    # --- the leaver -------------------------------------------------------------------------------------
+
+    def leave(self, now: float) -> None:
+        """Start to leave; `core.finished` is set at the end."""
+        if self.greeting.leaving:
+            return
+        self.greeting.leaving = self.join.stopped = True
+        self.attachments.send_away(now)
+        self._await_clients(now + self.clients_s, now)
+
+    def _await_clients(self, deadline: float, now: float) -> None:
+        if self.core.numbered and now < deadline:
+            self.core.timers.at(now + LOOK_AGAIN_S, lambda later: self._await_clients(deadline, later))
+            return
+        for client in list(self.core.clients.values()):
+            self.attachments.end(client, now)
+        self._ask_to_hold(now)
+
+    def _ask_to_hold(self, now: float) -> None:
+        peers = [peer for peer in self.core.peers.values() if peer.link is not None]
+        parent = self.join.parent
+        if parent is None or parent.link is None:
+            parent = min(peers, key=lambda peer: peer.id, default=None)
+        if parent is None:
+            self.core.finished = True
+            return
+        heirs = tuple(peer.id for peer in peers if peer is not parent)
+        self._held = Gather(lambda gather, later: self._await_settled(later))
+        for peer in peers:
+            self._held.wait_for(peer)
+        self.core.tell(Leaving(parent.id, parent.name, parent.addresses, heirs), *peers)
+        self._held.start(now)
+
+    def on_leave_held(self, peer: Peer, message: LeaveHeld, now: float) -> None:
+        if self.greeting.leaving:
+            self._held.answer(peer, None, now)
+
+    def _await_settled(self, now: float) -> None:
+        peers = self.core.peers.values()
+        if self.core.numbered or any(p.out.unsettled or p.incoming.records for p in peers if p.link):
+            self.core.timers.at(now + LOOK_AGAIN_S, self._await_settled)
+            return
+        self.core.tell(LeaveDone(), *peers)
+        for peer in list(peers):
+            if (link := peer.link) is not None:
+                peer.link = None
+                self.core.close(link)
+        self.core.finished = True
+
+    # --- its neighbours -----------------------------------------------------------------------------------
+
+    def on_leaving(self, peer: Peer, message: Leaving, now: float) -> None:
+        departure = self.departures[peer.id] = Departure(peer, message)
+        peer.held = True
+        self._heirs_wait(departure)
+        self.core.tell(LeaveHeld(), peer)
+        if self.core.id in message.heirs:
+            self._addresses = message.successor_addresses
+
+    def _heirs_wait(self, departure: Departure) -> None:
+        """What is for an heir waits behind what is held for the leaver."""
+        for peer in self._heirs(departure):
+            self.publications.instead[peer] = departure.leaver
+        self.publications.subscriptions.generation += 1
+
+    def _heirs(self, departure: Departure) -> list[Peer]:
+        """The neighbours that we have, or will have, in the leaver's place."""
+        ids = (departure.successor,) if self.core.id in departure.heirs else departure.heirs
+        peers = self.core.peers
+        return [peers[broker] for broker in ids if broker in peers]
+
+    def _expected(self, departure: Departure) -> int:
+        return 1 if self.core.id in departure.heirs else len(departure.heirs)
+
+    def on_leave_done(self, peer: Peer, message: LeaveDone, now: float) -> None:
+        departure = self.departures.get(peer.id)
+        if departure is None:
+            return
+        departure.done = True
+        if self.join.parent is peer:
+            self.join.parent = None
+        if self.core.id in departure.heirs:
+            self._dial(departure, now)
+        deadline = now + self.core.settings.links.lost_after_s
+        self.core.timers.at(deadline, lambda later: self._finish(departure, later))
+        self._finish_if_complete(departure, now)
+
+    def _dial(self, departure: Departure, now: float) -> None:
+        def greeted(peer: Peer, later: float) -> None:
+            self.join.adopt(peer, self._addresses[0] if self._addresses else "", later)
+
+        def failed(reason: str, text: str, later: float) -> None:
+            if departure.leaver.id in self.departures and not self.join.stopped:
+                pause = self.core.settings.links.redial_s
+                self.core.timers.at(later + pause, lambda again: self._dial(departure, again))
+
+        if departure.leaver.id in self.departures:
+            self.greeting.dial(self._addresses, greeted, failed, now, replaces=departure.leaver.id)
+
+    def link_up(self, session: Session, now: float) -> None:
+        for departure in self.departures.values():
+            if session in self._heirs(departure):
+                self._heirs_wait(departure)
+
+    def _synced(self, peer: Peer, now: float) -> None:
+        for departure in list(self.departures.values()):
+            if departure.done:
+                self._finish_if_complete(departure, now)
+
+    def _finish_if_complete(self, departure: Departure, now: float) -> None:
+        heirs = self._heirs(departure)
+        if len(heirs) == self._expected(departure) and all(heir.synced_by_peer for heir in heirs):
+            self._finish(departure, now)
+
+    def _finish(self, departure: Departure, now: float) -> None:
+        leaver = departure.leaver
+        if self.departures.pop(leaver.id, None) is not departure:
+            return
+        heirs = dict.fromkeys(self._heirs(departure))
+        for peer in heirs:
+            self.publications.instead.pop(peer, None)
+        for wait in list(leaver.out.waits):
+            self._match_anew(leaver, wait, heirs)
+        waits = list(leaver.out.waits)
+        leaver.out.waits.clear()
+        leaver.out.forget()
+        for wait in waits:
+            wait.record.release()
+        leaver.held = False
+        self.publications.subscriptions.generation += 1
+        self.core.lose(leaver, now)
+        if self.join.parent is None:
+            self.join.try_again(now)
+
+    def _match_anew(self, leaver: Peer, wait: Wait, heirs: dict[Peer, None]) -> None:
+        """Give what was held to the new links that want it; what still only the leaver's own word calls
+        for has nowhere to go."""
+        touched: dict[Peer, None] = {}
+        nowhere: list[Publication] = []
+        for publication in leaver.out.between(max(wait.first, leaver.out.settled + 1), wait.last):
+            sides = self.publications.sides(publication.attributes)
+            if leaver in sides:
+                nowhere.append(publication)
+            for peer in heirs:
+                if peer in sides and peer.incoming is not wait.record.incoming:
+                    peer.out.queue.append(publication)
+                    touched[peer] = None
+        wait.record.cuts += cuts_of(nowhere, CUT_LINK_LOST)
+        for peer in touched:
+            peer.out.hold(wait.record)
+            peer.touch()
+
+    def link_down(self, session: Session, now: float) -> None:
+        """A leaver that breaks off before it is done is a broker whose link broke."""
+        departure = self.departures.get(session.id)
+        if departure is not None and departure.leaver is session and not departure.done:
+            del self.departures[session.id]
+            departure.leaver.held = False
+            for peer in self._heirs(departure):
+                self.publications.instead.pop(peer, None)
+            self.publications.subscriptions.generation += 1
+            if session is self.join.parent:
+                self.join.try_again(now)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        self.departures.pop(session.id, None)
+        for peer, leaver in list(self.publications.instead.items()):
+            if session in (peer, leaver):
+                del self.publications.instead[peer]
+
+    def validate(self) -> None:
+        for departure in self.departures.values():
+            assert departure.leaver.held, departure.leaver

@@ -1,0 +1,250 @@
+"""SPEC T2 and T3: subscriptions travel towards the advertisements they overlap, each with its anchor.
+
+A broker knows every subscription that some publication passing through it may match. Local ones are
+grouped by client, the others by (anchor, side). Per neighbour, `covering.Announced` keeps what it was
+told. A subscription is confirmed when all neighbours that must know it have confirmed it or its
+coverer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from grapevine.wire.messages import Subscribe, Subscription, Unsubscribe
+from matching.interface import Matcher
+from overlay.core import Core, Quiet, Status
+from overlay.gather import Gather
+from overlay.links.session import Peer, Session
+from overlay.tree.advertisements import AdvertisementEntry, Advertisements
+from overlay.tree.anchors import Groups, onward
+from overlay.tree.announcements import Announcement, Announcements
+from overlay.tree.covering import Announced
+from overlay.tree.table import Change, Entry, Key, Table
+
+SubscriptionEntry = Entry[Subscription]
+
+
+class Subscriptions(Quiet):
+    name = "subscriptions"
+
+    def __init__(
+        self, advertisements: Advertisements, announcements: Announcements, matcher: Callable[[], Matcher]
+    ) -> None:
+        self.advertisements = advertisements
+        self.announcements = announcements
+        advertisements.arrived = self._advertised
+        advertisements.departed = self._unadvertised
+        self.table: Table[Subscription] = Table()
+        self.local = matcher()  # group: the number of the client's session
+        self.remote = matcher()  # group: a pair (anchor, side)
+        self.groups = Groups()
+        self.announced: dict[Peer, Announced] = {}
+        self.generation = 0  # of everything that a route is made of
+        self._group: dict[int, int] = {}
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.delta = core.settings.overlay.delta
+        self.flooding = core.settings.tree.routing == "flooding"
+        self.announcements.sync.forget_stale.append(self._forget_stale)
+        core.on(Subscribe, self.on_subscribe)
+        core.on(Unsubscribe, self.on_unsubscribe)
+
+    # --- inputs ---------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, client: Session, subscription: Subscription, label: int, gather: Gather, now: float
+    ) -> Key:
+        """A local subscriber's; deliveries list it by `label`."""
+        key = (subscription.origin, subscription.serial)
+        entry, change = self.table.learn(key, subscription, client)
+        assert change is Change.NEW, key
+        self.local.add(entry.number, subscription.filter, client.number, label)
+        self._spread(entry, gather, now)
+        return key
+
+    def unsubscribe(self, client: Session, key: Key, now: float) -> None:
+        if (entry := self.table.by_key.get(key)) is not None:
+            self._forget(entry, client, now)
+
+    def on_subscribe(self, peer: Peer, message: Subscribe, now: float) -> None:
+        gather = self.announcements.confirmation(peer, message.stamp)
+        item = message.subscription
+        entry, change = self.table.learn((item.origin, item.serial), item, peer)
+        if change is Change.NEW:
+            self._enter(entry, peer)
+            self._spread(entry, gather, now)
+        elif change is Change.MOVED:
+            self._move(entry, now)
+            self._spread(entry, gather, now)
+        else:
+            self.await_confirmation(entry.key, gather)
+        gather.start(now)
+
+    def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: float) -> None:
+        if (entry := self.table.by_key.get((message.origin, message.serial))) is not None:
+            self._forget(entry, peer, now)
+
+    # --- the table -----------------------------------------------------------------------------------
+
+    def _enter(self, entry: SubscriptionEntry, peer: Peer) -> None:
+        group = self._group[entry.number] = self.groups.enter(entry.item, peer)
+        self.remote.add(entry.number, entry.item.filter, group)
+        self.generation += 1
+
+    def _exit(self, entry: SubscriptionEntry) -> None:
+        group = self._group.pop(entry.number, None)
+        if group is None:
+            self.local.remove(entry.number)
+        else:
+            self.remote.remove(entry.number)
+            self.groups.leave(group)
+        self.generation += 1
+
+    def _move(self, entry: SubscriptionEntry, now: float) -> None:
+        """Another side, path or anchor."""
+        assert isinstance(entry.source, Peer)
+        self._exit(entry)
+        self._enter(entry, entry.source)
+        for peer, announced in self.announced.items():
+            if peer is entry.source:
+                announced.remove(entry.number, now)
+            else:
+                announced.repeat(entry.number, now)
+
+    def _forget(self, entry: SubscriptionEntry, source: Session, now: float) -> None:
+        change = self.table.forget(entry, source)
+        if change is Change.GONE:
+            for announced in self.announced.values():
+                announced.remove(entry.number, now)
+            self._exit(entry)
+            self.table.release(entry)
+        elif change is Change.MOVED:
+            self._move(entry, now)
+            self._spread(entry, None, now)
+        if isinstance(source, Peer):
+            self.announcements.sync.check(source, now)
+        if change is Change.MOVED:
+            self.announcements.sync.check_all(now)
+
+    # --- what neighbours are told -----------------------------------------------------------------------
+
+    def _spread(self, entry: SubscriptionEntry, gather: Gather | None, now: float) -> None:
+        """Tell every neighbour that must know."""
+        self.generation += 1
+        for peer in self._eligible(entry):
+            if (announced := self.announced.get(peer)) is not None:
+                announced.add(entry.number, gather, now)
+
+    def await_confirmation(self, key: Key, gather: Gather) -> None:
+        """Let `gather` wait for whatever is not confirmed yet of a known subscription."""
+        number = self.table.by_key[key].number
+        for announced in self.announced.values():
+            announced.wait(number, gather)
+
+    def _eligible(self, entry: SubscriptionEntry) -> Iterator[Peer]:
+        if self.flooding:
+            sides: Iterable[Session] = list(self.announced)
+        else:
+            sides = self.advertisements.sides(entry.item.filter)
+        for side in sides:
+            if isinstance(side, Peer) and side not in entry.sources:
+                yield side
+
+    def _advertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
+        """An advertisement came from `peer`: what overlaps it must be known there."""
+        announced = self.announced.get(peer)
+        if announced is not None and not self.flooding:
+            filter = advertisement.item.filter
+            for index in (self.local, self.remote):
+                for number in list(index.overlapping(filter)):
+                    if self._tellable(number, peer):
+                        announced.add(number, None, now)
+
+    def _tellable(self, number: int, peer: Peer) -> bool:
+        entry = self.table.entry(number)
+        return peer not in entry.sources and not (isinstance(entry.source, Peer) and entry.source.held)
+
+    def _unadvertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
+        """It no longer comes from `peer`: what was told there because of it alone is withdrawn."""
+        announced = self.announced.get(peer)
+        if announced is not None and not self.flooding:
+            for index in (self.local, self.remote):
+                for number in list(index.overlapping(advertisement.item.filter)):
+                    if number in announced and not self._called_for(number, peer):
+                        announced.remove(number, now)
+
+    def _called_for(self, number: int, peer: Peer) -> bool:
+        return self.advertisements.calls_for(peer, self.table.entry(number).item.filter)
+
+    def _tell(self, number: int, peer: Peer) -> Announcement:
+        item = self.table.entry(number).item
+        path = onward(item.path, self.core.id, self.delta)
+        announcement = self.announcements.new(peer)
+        passed_on = Subscription(item.origin, item.serial, item.home, path, item.filter)
+        self.core.tell(Subscribe(announcement.stamp, passed_on), peer)
+        return announcement
+
+    def _untell(self, number: int, peer: Peer, announcement: Announcement, now: float) -> None:
+        self.core.tell(Unsubscribe(*self.table.entry(number).key), peer)
+        self.announcements.withdraw(peer, announcement, now)
+
+    def _covering(self, number: int) -> Iterator[int]:
+        if self.core.settings.tree.covering:
+            filter = self.table.entry(number).item.filter
+            yield from self.local.covering(filter)
+            yield from self.remote.covering(filter)
+
+    def _covered(self, number: int) -> Iterator[int]:
+        if self.core.settings.tree.covering:
+            filter = self.table.entry(number).item.filter
+            yield from self.local.covered(filter)
+            yield from self.remote.covered(filter)
+
+    def _anchor(self, number: int) -> int:
+        return onward(self.table.entry(number).item.path, self.core.id, self.delta)[0]
+
+    # --- links ----------------------------------------------------------------------------------------
+
+    def link_up(self, session: Session, now: float) -> None:
+        if not isinstance(session, Peer):
+            return
+        announced = self.announced[session] = Announced(
+            session, self._tell, self._untell, self._covering, self._covered, self._anchor
+        )
+        self.generation += 1
+        for entry in list(self.table.by_key.values()):
+            if self._tellable(entry.number, session):
+                if self.flooding or self._called_for(entry.number, session):
+                    announced.add(entry.number, None, now)
+
+    def link_down(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            self.announced.pop(session, None)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        for entry in self.table.of(session):
+            self._forget(entry, session, now)
+        self.table.drop(session)
+
+    def _forget_stale(self, peer: Peer, now: float) -> None:
+        for entry in self.table.stale(peer):
+            self._forget(entry, peer, now)
+
+    def status(self) -> Status:
+        return {
+            "count": len(self.table),
+            "local": len(self.local),
+            "anchors": len(self.groups),
+            "told": {peer.name: len(announced.told) for peer, announced in self.announced.items()},
+        }
+
+    def validate(self) -> None:
+        self.table.validate()
+        assert len(self.local) + len(self.remote) == len(self.table)
+        assert len(self._group) == len(self.remote)
+        for peer, announced in self.announced.items():
+            assert peer.link is not None, peer
+            announced.validate()
+            for number in announced.told:
+                assert peer is not self.table.entry(number).source, (peer, number)

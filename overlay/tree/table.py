@@ -1,0 +1,137 @@
+"""What a broker has been told, by whom, and which word counts.
+
+An entry may be known from several sides for a while, because neighbours notice a change of the tree at
+different times. The oldest live source counts; the others are *shadows* that take over when it goes.
+A source's entries that it does not repeat after its link came back are stale.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Generic, TypeVar
+
+from overlay.links.session import Peer, Session
+
+Item = TypeVar("Item")
+Key = tuple[int, int]  # (origin, serial)
+
+
+class Change(Enum):
+    NEW = "new"  # nobody knew it
+    SAME = "same"  # nothing that counts has changed
+    MOVED = "moved"  # another source, or another word of the same one, counts now
+    GONE = "gone"  # nobody knows it any more
+
+
+class Entry(Generic[Item]):
+    """`number` is a small int for indexes; `sources` maps who told us to what, the one that counts first."""
+
+    __slots__ = ("item", "key", "number", "source", "sources")
+
+    def __init__(self, key: Key, number: int, item: Item, source: Session) -> None:
+        self.key = key
+        self.number = number
+        self.item = item
+        self.source = source
+        self.sources: dict[Session, tuple[Item, int]] = {}
+
+
+class Table(Generic[Item]):
+    def __init__(self) -> None:
+        self.by_key: dict[Key, Entry[Item]] = {}
+        self.by_number: list[Entry[Item] | None] = []
+        self._free: list[int] = []
+        self._of: dict[Session, dict[Entry[Item], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    def of(self, source: Session) -> list[Entry[Item]]:
+        """Every entry that this source told us, whether its word counts or not."""
+        return list(self._of.get(source, ()))
+
+    def entry(self, number: int) -> Entry[Item]:
+        """Also a gone one, until its number is released."""
+        entry = self.by_number[number]
+        assert entry is not None
+        return entry
+
+    def learn(self, key: Key, item: Item, source: Session) -> tuple[Entry[Item], Change]:
+        entry = self.by_key.get(key)
+        stamp = source.sync_number if isinstance(source, Peer) else 0
+        if entry is None:
+            entry = self._new(key, item, source)
+            entry.sources[source] = (item, stamp)
+            self._of.setdefault(source, {})[entry] = None
+            return entry, Change.NEW
+        known = entry.sources.get(source)
+        entry.sources[source] = (item, stamp)
+        if known is None:
+            self._of.setdefault(source, {})[entry] = None
+            if _live(entry.source):
+                _shadow(source, 1)
+                return entry, Change.SAME
+            _shadow(entry.source, 1)
+            self._count(entry, source, item)
+            return entry, Change.MOVED
+        if source is entry.source and item != entry.item:
+            entry.item = item
+            return entry, Change.MOVED
+        return entry, Change.SAME
+
+    def forget(self, entry: Entry[Item], source: Session) -> Change:
+        if entry.sources.pop(source, None) is None:
+            return Change.SAME
+        del self._of[source][entry]
+        if source is not entry.source:
+            _shadow(source, -1)
+            return Change.SAME
+        if not entry.sources:
+            del self.by_key[entry.key]
+            return Change.GONE
+        heir = next((s for s in entry.sources if _live(s)), next(iter(entry.sources)))
+        _shadow(heir, -1)
+        self._count(entry, heir, entry.sources[heir][0])
+        return Change.MOVED
+
+    def release(self, entry: Entry[Item]) -> None:
+        """A gone entry's number may be given again: nothing refers to it any more."""
+        self.by_number[entry.number] = None
+        self._free.append(entry.number)
+
+    def stale(self, peer: Peer) -> list[Entry[Item]]:
+        """What this peer told us before its link came back and not since."""
+        return [entry for entry in self.of(peer) if entry.sources[peer][1] != peer.sync_number]
+
+    def drop(self, source: Session) -> None:
+        """A lost source that has no entry any more."""
+        assert not self._of.pop(source, None), source
+
+    def _new(self, key: Key, item: Item, source: Session) -> Entry[Item]:
+        if self._free:
+            number = self._free.pop()
+        else:
+            number = len(self.by_number)
+            self.by_number.append(None)
+        entry = self.by_key[key] = self.by_number[number] = Entry(key, number, item, source)
+        return entry
+
+    def _count(self, entry: Entry[Item], source: Session, item: Item) -> None:
+        entry.source, entry.item = source, item
+
+    def validate(self) -> None:
+        for key, entry in self.by_key.items():
+            assert entry.key == key and entry.source in entry.sources, key
+            assert entry.sources[entry.source][0] == entry.item, key
+            assert self.by_number[entry.number] is entry, key
+            for source in entry.sources:
+                assert entry in self._of[source] and not source.lost, (key, source)
+
+
+def _live(source: Session) -> bool:
+    return source.live if isinstance(source, Peer) else True
+
+
+def _shadow(source: Session, change: int) -> None:
+    if isinstance(source, Peer):
+        source.shadows += change
