@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import Batch, Command, Marks, Message, Publish, Reset
+from overlay.behaviour import Behaviour, Status
 from overlay.links.session import Kind, Link, Peer, Session
 from overlay.outbox import Event, Outbox
 from overlay.settings import CoreSettings
@@ -24,37 +25,6 @@ if TYPE_CHECKING:
     from overlay.clients.client import Client
 
 M = TypeVar("M", bound=Message)
-Status = dict[str, Any]
-
-
-class Behaviour(Protocol):
-    """One idea of an overlay. Sessions come up and go down many times; they are lost once."""
-
-    name: str
-
-    def attach(self, core: Core) -> None: ...
-    def start(self, now: float) -> None: ...
-    def link_up(self, session: Session, now: float) -> None: ...
-    def link_down(self, session: Session, now: float) -> None: ...
-    def link_lost(self, session: Session, now: float) -> None: ...
-    def status(self) -> Status: ...
-    def validate(self) -> None: ...
-
-
-class Quiet:
-    """A behaviour that has nothing to say; the others override what concerns them."""
-
-    name = ""
-
-    def attach(self, core: Core) -> None: ...
-    def start(self, now: float) -> None: ...
-    def link_up(self, session: Session, now: float) -> None: ...
-    def link_down(self, session: Session, now: float) -> None: ...
-    def link_lost(self, session: Session, now: float) -> None: ...
-    def status(self) -> Status:
-        return {}
-
-    def validate(self) -> None: ...
 
 
 class Core:

@@ -20,8 +20,9 @@ from grapevine.wire.messages import (
     Marks,
     Refuse,
 )
+from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
-from overlay.core import Core, Quiet, Status
+from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.session import Kind, Link, Session
 from overlay.links.sync import Sync
@@ -125,6 +126,7 @@ class Attachments(Quiet):
             incoming.settled,
             incoming.credit,
             tuple(elsewhere),
+            self.core.settings.overlay.ordered,
         )
         self.core.send(attached, link)
         if incoming.cuts:

@@ -11,9 +11,10 @@ from grapevine.wire.messages import (
     Done,
     Subscription,
 )
+from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
 from overlay.clients.client import Client
-from overlay.core import Core, Quiet
+from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Kind
 from overlay.tree.advertisements import Advertisements

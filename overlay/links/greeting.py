@@ -21,7 +21,8 @@ from grapevine.wire.messages import (
     Reset,
     Resume,
 )
-from overlay.core import Core, Quiet, Status
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
 from overlay.links.session import Kind, Link, Peer, Session
 from overlay.outbox import Open
 

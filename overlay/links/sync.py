@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grapevine.wire.messages import SyncDone, TablesSent
-from overlay.core import Core, Quiet, Status
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
 from overlay.links.session import Peer, Session
 from overlay.outbox import Record
 

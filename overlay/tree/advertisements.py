@@ -13,7 +13,8 @@ from grapevine.filters.normal import Filter
 from grapevine.wire.messages import Advertise, Advertisement, Unadvertise
 from matching.interface import Matcher
 from matching.relations import overlaps
-from overlay.core import Core, Quiet, Status
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Peer, Session
 from overlay.tree.announcements import Announcement, Announcements

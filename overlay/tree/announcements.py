@@ -8,7 +8,8 @@ returns everything is announced again under new stamps.
 from __future__ import annotations
 
 from grapevine.wire.messages import Confirmed
-from overlay.core import Core, Quiet
+from overlay.behaviour import Quiet
+from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Peer, Session
 from overlay.links.sync import Sync

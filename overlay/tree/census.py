@@ -13,7 +13,8 @@ import msgspec
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import CensusAnswer, CensusRequest
-from overlay.core import Core, Quiet
+from overlay.behaviour import Quiet
+from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Peer
 

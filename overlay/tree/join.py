@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from grapevine.wire.limits import ROOT_PATH_BROKERS
 from grapevine.wire.messages import Ping
-from overlay.core import Core, Quiet, Status
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.session import Peer, Session
 from overlay.links.sync import Sync

@@ -10,8 +10,9 @@ link broke, nothing else.
 from __future__ import annotations
 
 from grapevine.wire.messages import CUT_LINK_LOST, LeaveDone, LeaveHeld, Leaving, Publication
+from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
-from overlay.core import Core, Quiet
+from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.greeting import Greeting
 from overlay.links.outgoing import Wait

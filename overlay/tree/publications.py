@@ -21,8 +21,9 @@ from grapevine.wire.messages import (
     Publication,
     Publish,
 )
+from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
-from overlay.core import Core, Quiet, Status
+from overlay.core import Core
 from overlay.links.outgoing import Outgoing
 from overlay.links.session import Peer, Session
 from overlay.links.settling import Settling, cuts_of

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from grapevine.wire.messages import Subscribe, Subscription, Unsubscribe
 from matching.interface import Matcher
-from overlay.core import Core, Quiet, Status
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Peer, Session
 from overlay.tree.advertisements import AdvertisementEntry, Advertisements

@@ -1,0 +1,43 @@
+"""One idea of an overlay: it owns its tables and message kinds and is told of sessions.
+
+Sessions come up and go down many times; they are lost once. `status` is what pubctl prints, `validate`
+asserts what must hold between two inputs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from overlay.core import Core
+    from overlay.links.session import Session
+
+Status = dict[str, Any]
+
+
+class Behaviour(Protocol):
+    name: str
+
+    def attach(self, core: Core) -> None: ...
+    def start(self, now: float) -> None: ...
+    def link_up(self, session: Session, now: float) -> None: ...
+    def link_down(self, session: Session, now: float) -> None: ...
+    def link_lost(self, session: Session, now: float) -> None: ...
+    def status(self) -> Status: ...
+    def validate(self) -> None: ...
+
+
+class Quiet:
+    """A behaviour that has nothing to say; the others override what concerns them."""
+
+    name = ""
+
+    def attach(self, core: Core) -> None: ...
+    def start(self, now: float) -> None: ...
+    def link_up(self, session: Session, now: float) -> None: ...
+    def link_down(self, session: Session, now: float) -> None: ...
+    def link_lost(self, session: Session, now: float) -> None: ...
+    def status(self) -> Status:
+        return {}
+
+    def validate(self) -> None: ...
