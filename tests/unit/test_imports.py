@@ -32,7 +32,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "grapevine": ("grapevine",),
     "matching": BELOW_OVERLAY,
     "overlay": ("overlay", *BELOW_OVERLAY),
-    "daemon": ("daemon", "overlay", *BELOW_OVERLAY),
+    "daemon": ("daemon", "overlay", "grapevine.client.keys", *BELOW_OVERLAY),
     "tools.simulator": ("tools.simulator", "overlay", "matching", "grapevine"),
     "tools.pubctl": ("tools", "daemon.settings", "grapevine"),
     "tools.deploy": ("tools", "daemon.settings", "grapevine"),
