@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import Batch, Command, Marks, Message, Publish, Reset
 from overlay.behaviour import Behaviour, Status
+from overlay.dispatch import Dispatch
 from overlay.links.session import Kind, Link, Peer, Session
 from overlay.outbox import Event, Outbox
 from overlay.settings import CoreSettings
@@ -23,8 +24,6 @@ from overlay.timers import Timers
 
 if TYPE_CHECKING:
     from overlay.clients.client import Client
-
-M = TypeVar("M", bound=Message)
 
 
 class Core:
@@ -52,10 +51,10 @@ class Core:
         self.forward: Callable[[Peer, Batch, int, float], None] | None = None
         self.accept: Callable[[Session, Publish, int, float], None] | None = None
         self.on_transport: Callable[[Link, float], None] | None = None
-        self._greetings: dict[int, Callable[[Link, Any, float], None]] = {}
-        self._handlers: list[Callable[[Any, Any, float], None] | None] = [None] * 256
-        self._link_kinds: list[Kind | None] = [None] * 256
-        self._commands: dict[str, Callable[[Link, Command, float], None]] = {}
+        self.dispatch = Dispatch()
+        self.on = self.dispatch.on
+        self.on_greeting = self.dispatch.on_greeting
+        self.on_command = self.dispatch.on_command
         self._work: deque[Callable[[float], bool]] = deque()
         self._sessions = 0
         self._serial = incarnation << 24
@@ -65,21 +64,6 @@ class Core:
     def add(self, behaviour: Behaviour) -> None:
         self.behaviours.append(behaviour)
         behaviour.attach(self)
-
-    def on(
-        self, message: type[M], handler: Callable[[Any, M, float], None], kind: Kind | None = Kind.PEER
-    ) -> None:
-        """`kind` of link that may carry the message; None: any."""
-        assert self._handlers[message.kind] is None, message
-        self._handlers[message.kind] = handler
-        self._link_kinds[message.kind] = kind
-
-    def on_greeting(self, message: type[M], handler: Callable[[Link, M, float], None]) -> None:
-        """Messages that a link may carry before anybody knows who is there."""
-        self._greetings[message.kind] = handler
-
-    def on_command(self, verb: str, handler: Callable[[Link, Command, float], None]) -> None:
-        self._commands[verb] = handler
 
     def number_session(self) -> int:
         self._sessions += 1
@@ -137,7 +121,7 @@ class Core:
             return
         link.heard_at = now
         kind = message.kind
-        if (greeting := self._greetings.get(kind)) is not None:
+        if (greeting := self.dispatch.greetings.get(kind)) is not None:
             greeting(link, message, now)
         elif isinstance(message, Command):
             self.command(link, message, now)
@@ -145,16 +129,14 @@ class Core:
             self.send(Reset(), link)
         elif kind == Marks.kind:
             self.take_marks(link.session, message)  # type: ignore[arg-type]
-        elif (handler := self._handlers[kind]) is not None and self._link_kinds[kind] in (
-            None,
-            link.session.kind,
-        ):
+        elif (handler := self.dispatch.handler(kind, link.session.kind)) is not None:
             handler(link.session, message, now)
         else:
             self.refuse("kind")
 
     def command(self, link: Link, command: Command, now: float) -> None:
-        handler = self._commands.get(command.verb) or self._commands[""]
+        commands = self.dispatch.commands
+        handler = commands.get(command.verb) or commands[""]
         handler(link, command, now)
 
     def writable(self, number: int, now: float) -> None:
