@@ -6,6 +6,8 @@ The application is told of each once, by an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grapevine.errors import Error, NotAllowed, Undelivered
 from grapevine.wire.messages import CUT_NOT_ALLOWED, Cut
 
@@ -17,6 +19,16 @@ class Cuts:
         self._entries: list[Cut] = []
         self.seen = 0  # of this epoch
         self.told = 0  # how many the broker knows to be seen
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Cut]:
+        return iter(self._entries)
+
+    def clear(self) -> None:
+        """They have been told."""
+        self._entries.clear()
 
     def take(self, cuts: tuple[Cut, ...], first: int) -> None:
         fresh = cuts[max(self.seen - first, 0) :]

@@ -214,6 +214,11 @@ class Session:
     def can_publish(self) -> bool:
         return self.outgoing.unsettled < self.settings.publish_window
 
+    @property
+    def next_sequence(self) -> int:
+        """The number that the next publication gets unless it brings its own."""
+        return self._sequence + 1
+
     def publish(
         self,
         attributes: Mapping[str, Value],
