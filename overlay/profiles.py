@@ -16,6 +16,7 @@ from overlay.settings import CoreSettings
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.announcements import Announcements
 from overlay.tree.census import Census
+from overlay.tree.delivery_log import DeliveryLog
 from overlay.tree.join import Join
 from overlay.tree.leave import Leave
 from overlay.tree.publications import Publications
@@ -43,6 +44,7 @@ def tree_broker(
     advertisements = Advertisements(announcements, matcher)
     subscriptions = Subscriptions(advertisements, announcements, matcher)
     publications = Publications(advertisements, subscriptions, settings.overlay.ordered)
+    delivery_log = DeliveryLog(settings.delivery_log, publications)
     attachments = Attachments(greeting, sync, subscriptions)
     requests = Requests(attachments, advertisements, subscriptions)
     leave = Leave(join, greeting, sync, attachments, publications)
@@ -55,6 +57,7 @@ def tree_broker(
         advertisements,
         subscriptions,
         publications,
+        delivery_log,
         attachments,
         requests,
         leave,

@@ -38,11 +38,17 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisements: int = 10_000
 
 
+class DeliveryLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mode: str = "off"  # or "sampled", "all"
+    sample: int = 100  # one in so many of each publisher's publications
+
+
 class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlay: OverlaySettings = OverlaySettings()
     tree: TreeSettings = TreeSettings()
     links: LinkSettings = LinkSettings()
     clients: ClientSettings = ClientSettings()
+    delivery_log: DeliveryLogSettings = DeliveryLogSettings()
 
     def cluster_wide(self) -> dict[str, str]:
         """The values that two brokers compare when they meet."""

@@ -1,0 +1,65 @@
+"""What happened to each publication here, for the delivery log (INTERFACES): accept, forward, deliver, drop.
+
+Off costs nothing: the data path asks once per batch whether there is a log. `sampled` takes one in
+`sample` of each publisher's sequence numbers, the same ones at every broker, so that sampled paths are
+whole.
+"""
+
+from __future__ import annotations
+
+from grapevine.wire.messages import Publication
+from overlay.behaviour import Quiet
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.links.session import Session
+from overlay.outbox import Event
+from overlay.settings import DeliveryLogSettings
+from overlay.tree.publications import Publications, Route
+
+
+class DeliveryLog(Quiet):
+    def __init__(self, settings: DeliveryLogSettings, publications: Publications) -> None:
+        self.publications = publications
+        self.set(settings)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+
+    def set(self, settings: DeliveryLogSettings) -> None:
+        """Also while the broker runs."""
+        self.every = settings.sample if settings.mode == "sampled" else 1
+        self.publications.log = None if settings.mode == "off" else self.record
+
+    def record(self, side: Session, publication: Publication, route: Route, fresh: bool, now: float) -> None:
+        if publication.sequence % self.every:
+            return
+        if isinstance(side, Client):
+            self._write(publication, "accept", side.name, b"", False, "", now)
+        pure = not route.clients
+        for peer in route.peers:
+            self._write(publication, "forward", peer.name, b"", pure, "", now)
+        for client, ids in route.clients:
+            event, reason = ("deliver", "") if fresh else ("drop", "duplicate")
+            self._write(publication, event, client.name, ids, False, reason, now)
+        if pure and not route.peers:
+            self._write(publication, "drop", "", b"", False, "no match", now)
+
+    def _write(
+        self, publication: Publication, event: str, to: str, ids: bytes, pure: bool, reason: str, now: float
+    ) -> None:
+        delay_us = int((now - publication.accepted_at) * 1e6)
+        numbers = tuple(int.from_bytes(ids[i : i + 4], "little") for i in range(0, len(ids), 4))
+        self.core.out.logs.append(
+            Event(
+                now,
+                event,
+                publication.publisher,
+                publication.sequence,
+                to,
+                numbers,
+                publication.hops,
+                delay_us,
+                pure,
+                reason,
+            )
+        )
