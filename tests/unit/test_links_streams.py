@@ -1,0 +1,161 @@
+"""The two halves of a link session by themselves: positions, retention, credit, settling, cuts."""
+
+from __future__ import annotations
+
+from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
+from overlay.links.incoming import Incoming
+from overlay.links.outgoing import Outgoing
+from overlay.links.settling import Settling, cuts_of
+
+
+def publication(sequence: int, publisher: int = 1) -> Publication:
+    return Publication(b"\x80", b"", sequence, 0, publisher, 9)
+
+
+def stream(*sequences: int, limit: int = 100) -> Outgoing:
+    out = Outgoing()
+    out.limit = limit
+    out.queue += [publication(n) for n in sequences]
+    out.seal()
+    return out
+
+
+def sequences(out: Outgoing) -> list[int]:
+    return [p.sequence for chunk in out.take(1000) for p in chunk.publications]
+
+
+def incoming(window: int = 10) -> Incoming:
+    return Incoming(window, lambda: None)
+
+
+class TestOutgoing:
+    def test_credit_keeps_the_rest_here(self) -> None:
+        out = stream(1, 2, 3, 4, 5, limit=3)
+        assert sequences(out) == [1, 2, 3]
+        assert sequences(out) == []
+        assert out.marked(3, 0, 5)
+        assert sequences(out) == [4, 5]
+
+    def test_chunks_of_at_most(self) -> None:
+        out = stream(1, 2, 3, 4, 5)
+        assert [len(chunk.publications) for chunk in out.take(2)] == [2, 2, 1]
+
+    def test_resume_sends_again_after_what_was_received(self) -> None:
+        out = stream(1, 2, 3, 4)
+        sequences(out)
+        out.marked(2, 1, 100)
+        out.resume(2, 100)
+        again = [p for chunk in out.take(10) for p in chunk.publications]
+        assert [p.sequence for p in again] == [3, 4]
+        assert not any(p.flags & RESENT for p in again)
+
+    def test_new_epoch_sends_everything_unsettled_marked_as_sent_before(self) -> None:
+        out = stream(1, 2, 3, limit=2)
+        sequences(out)
+        out.marked(2, 1, 2)
+        out.new_epoch(100)
+        chunks = list(out.take(10))
+        assert chunks[0].first - out.base == 1
+        again = [p for chunk in chunks for p in chunk.publications]
+        assert [(p.sequence, bool(p.flags & RESENT)) for p in again] == [(2, True), (3, False)]
+
+    def test_marks_that_claim_too_much_are_refused(self) -> None:
+        out = stream(1, 2)
+        sequences(out)
+        assert not out.marked(3, 0, 100)
+        assert not out.marked(1, 2, 100)
+        assert out.settled == 0
+
+    def test_given_up_positions_are_cut_for_the_records_that_wait(self) -> None:
+        source = incoming()
+        source.take(1, 3)
+        out = stream()
+        record = Settling(source)
+        out.queue += [publication(7), publication(8), publication(9)]
+        out.hold(record)
+        source.settle_after(record)
+        out.seal()
+        sequences(out)
+        out.marked(1, 1, 100)
+        assert source.settled == 0
+        out.give_up()
+        assert source.settled == 3
+        assert source.cuts == [Cut(1, 9, 8, 9, CUT_LINK_LOST)]
+
+    def test_a_peers_cuts_go_to_the_record_they_belong_to(self) -> None:
+        first, second = incoming(), incoming()
+        out = stream()
+        for source, sequence in ((first, 1), (second, 2)):
+            source.take(1, 1)
+            record = Settling(source)
+            out.queue.append(publication(sequence))
+            out.hold(record)
+            source.settle_after(record)
+        out.seal()
+        sequences(out)
+        out.cut_by((Cut(1, 9, 2, 2, CUT_LINK_LOST),), 2)
+        out.marked(2, 2, 100)
+        assert (first.settled, first.cuts) == (1, [])
+        assert (second.settled, second.cuts) == (1, [Cut(1, 9, 2, 2, CUT_LINK_LOST)])
+
+
+class TestIncoming:
+    def test_repeated_positions_are_dropped_by_their_number(self) -> None:
+        source = incoming()
+        assert source.take(1, 3) == 0
+        assert source.take(2, 3) == 2
+        assert source.received == 4
+        assert source.take(1, 2) == 2
+        assert source.received == 4
+
+    def test_a_gap_or_too_much_is_a_disagreement(self) -> None:
+        source = incoming(window=3)
+        assert source.take(2, 1) == -1
+        assert source.take(1, 4) == -1
+        assert source.take(1, 3) == 0
+
+    def test_the_mark_passes_in_order_only(self) -> None:
+        source = incoming()
+        early, late = Settling(source), Settling(source)
+        for record in (early, late):
+            source.take(source.received + 1, 2)
+            record.pending = 1
+            source.settle_after(record)
+        late.release()
+        assert source.settled == 0
+        early.release()
+        assert source.settled == 4
+
+    def test_what_waits_for_nothing_does_not_overtake(self) -> None:
+        source = incoming()
+        source.take(1, 1)
+        waiting = Settling(source)
+        waiting.pending = 1
+        source.settle_after(waiting)
+        source.take(2, 1)
+        source.settle_after(Settling(source))
+        assert source.settled == 0
+        waiting.release()
+        assert source.settled == 2
+
+    def test_cuts_are_repeated_until_they_were_seen(self) -> None:
+        source = incoming()
+        source.take(1, 2)
+        record = Settling(source)
+        record.cuts = cuts_of([publication(1), publication(2), publication(5)], CUT_LINK_LOST)
+        source.settle_after(record)
+        marks = source.marks(1, 0)
+        assert [(c.first, c.last) for c in marks.cuts] == [(1, 2), (5, 5)]
+        source.cuts_taken(1)
+        again = source.marks(1, 0)
+        assert ([c.first for c in again.cuts], again.cuts_first) == ([5], 1)
+
+    def test_a_new_epoch_orphans_the_old_records(self) -> None:
+        source = incoming()
+        source.take(1, 1)
+        record = Settling(source)
+        record.pending = 1
+        source.settle_after(record)
+        source.new_epoch()
+        record.release()
+        assert (source.received, source.settled) == (0, 0)
