@@ -1,0 +1,343 @@
+"""A client's host: the library's own session, driven by events instead of a socket.
+
+It dials the brokers of its list in order, the last one first after a break, and goes on to the next when
+nobody answers. What the session says about subscriptions, publications and deliveries is told to the `Record`
+that judges the run; the application reads everything at once unless a fault makes it lazy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from random import Random
+from typing import Protocol
+
+from grapevine.client.session import (
+    AdvertisementState,
+    Event,
+    Session,
+    SessionSettings,
+    State,
+    SubscriptionState,
+)
+from grapevine.client.session import Message as Delivery
+from grapevine.errors import NotAllowed
+from grapevine.filters.normal import Filter, Value
+from grapevine.wire.messages import Done, Message, Publish
+from tools.simulator.digest import Digest
+from tools.simulator.network import End, Host, Network
+from tools.simulator.world import World
+
+REDIAL_S = 0.3
+
+
+class Record(Protocol):
+    """What a run is judged by. Times are the world's."""
+
+    def subscribed(self, client: ClientHost, subscription: SubscriptionState) -> None: ...
+    def confirmed(self, client: ClientHost, subscription: SubscriptionState) -> None: ...
+    def unsubscribed(self, client: ClientHost, subscription: SubscriptionState) -> None: ...
+    def session_lost(self, client: ClientHost, since: float) -> None: ...
+    def ended(self, client: ClientHost) -> None: ...
+    def published(self, client: ClientHost, sequence: int, attributes: Mapping[str, Value]) -> bytes: ...
+    def settled(self, client: ClientHost, first: int, last: int) -> None: ...
+    def cut(self, client: ClientHost, first: int, last: int) -> None: ...
+    def delivered(self, client: ClientHost, deliveries: list[Delivery]) -> None: ...
+
+
+class ClientHost(Host):
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        name: str,
+        brokers: tuple[str, ...],
+        record: Record,
+        *,
+        random: Random,
+        digest: Digest,
+        settings: SessionSettings | None = None,
+    ) -> None:
+        super().__init__(world, network, name)
+        self.brokers = brokers
+        self.record = record
+        self.random = random
+        self.digest = digest
+        self.settings = settings or SessionSettings()
+        self.life = 0
+        self.incarnation = 0
+        self.session: Session | None = None
+        self.end: End | None = None
+        self.inbox: deque[tuple[End, Message | None]] = deque()
+        self.paused_until = 0.0
+        self.lazy_until = 0.0
+        self.waiting: deque[tuple[Mapping[str, Value], bytes]] = deque()  # the window was full
+        self.refusals = 0
+        self._unread = 0
+        self._choice = 0
+        self._tries = 0
+        self._redialling = False
+        self._detached_at = 0.0
+        self._settled_up_to = 0
+        self._tick_at: float | None = None
+        self._confirmed: set[int] = set()
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self, incarnation: int | None = None) -> None:
+        """A new process under the old name; its incarnation is drawn unless given."""
+        self.life += 1
+        self.up = True
+        self.incarnation = self.random.getrandbits(63) if incarnation is None else incarnation
+        self.session = Session(self.name, self.incarnation, self.settings, self._deliver)
+        self.inbox.clear()
+        self.waiting.clear()
+        self._confirmed.clear()
+        self._unread = self._settled_up_to = 0
+        self._tick_at = None
+        self._detached_at = self.world.now
+        self._dial()
+
+    def stop(self) -> None:
+        """Says good-bye in good order."""
+        if self.session is not None:
+            self.session.close()
+            self._send()
+            if self.end is not None:
+                self.network.close(self.end)
+            self._gone()
+
+    def crash(self) -> None:
+        if self.session is not None:
+            self.network.host_gone(self)
+            self._gone()
+
+    def _gone(self) -> None:
+        self.record.ended(self)
+        self.life += 1
+        self.session = self.end = None
+        self.up = False
+
+    # --- what the application does ------------------------------------------------------------------
+
+    def subscribe(self, filter: Filter, timeout_s: float | None = None) -> SubscriptionState:
+        assert self.session is not None
+        subscription = self.session.subscribe(filter, self.clock(), timeout_s)
+        self.record.subscribed(self, subscription)
+        self.pump()
+        return subscription
+
+    def unsubscribe(self, subscription: SubscriptionState) -> None:
+        assert self.session is not None
+        self.record.unsubscribed(self, subscription)
+        self._confirmed.discard(subscription.number)
+        self.session.unsubscribe(subscription, self.clock())
+        self.pump()
+
+    def advertise(self, filter: Filter) -> AdvertisementState:
+        assert self.session is not None
+        advertisement = self.session.advertise(filter, self.clock())
+        self.pump()
+        return advertisement
+
+    def unadvertise(self, advertisement: AdvertisementState) -> None:
+        assert self.session is not None
+        self.session.unadvertise(advertisement, self.clock())
+        self.pump()
+
+    def publish(self, *publications: Mapping[str, Value]) -> None:
+        """A burst; what does not fit into the window waits for it."""
+        self.waiting.extend((attributes, b"") for attributes in publications)
+        self.pump()
+
+    def _publish_waiting(self, session: Session) -> None:
+        waiting = self.waiting
+        while waiting and session.can_publish:
+            attributes, _ = waiting.popleft()
+            sequence = session._sequence + 1
+            payload = self.record.published(self, sequence, attributes)
+            try:
+                session.publish(attributes, payload)
+            except NotAllowed:
+                self.refusals += 1
+                self.record.cut(self, sequence, sequence)
+
+    @property
+    def idle(self) -> bool:
+        """Attached, nothing asked and unanswered, nothing published and unsettled."""
+        session = self.session
+        if session is None:
+            return True
+        return (
+            session.state == State.ATTACHED
+            and not self.waiting
+            and not session.outgoing.unsettled
+            and not session.requests.asked
+            and not self.inbox
+        )
+
+    # --- the link ---------------------------------------------------------------------------------
+
+    def _dial(self) -> None:
+        assert self.session is not None
+        if self.end is not None:
+            self.network.close(self.end)
+        self.end = self.network.dial(self, (self.brokers[self._choice],))
+        self.session.link_up(self.clock())
+        self.pump()
+
+    def _redial(self, life: int) -> None:
+        if life != self.life:
+            return
+        self._redialling = False
+        if self.session is not None and self.session.state != State.ATTACHED:
+            self._tries += 1
+            if self._tries > 1:
+                self._choice = (self._choice + 1) % len(self.brokers)
+            self._dial()
+
+    def _lose_link(self) -> None:
+        assert self.session is not None
+        if self.session.state == State.ATTACHED:
+            self._detached_at = self.world.now
+        if self.end is not None:
+            self.network.close(self.end)
+            self.end = None
+        self.session.link_down(self.clock())
+        self._later()
+
+    def _later(self) -> None:
+        if not self._redialling:
+            self._redialling = True
+            self.world.after(REDIAL_S * self.random.uniform(0.5, 1.5), self._redial, self.life)
+
+    def pause(self, seconds: float) -> None:
+        self.paused_until = max(self.paused_until, self.world.now + seconds)
+        self.world.at(self.paused_until, self._resume, self.life)
+
+    def be_lazy(self, seconds: float) -> None:
+        """The application stops reading; its session goes on."""
+        self.lazy_until = max(self.lazy_until, self.world.now + seconds)
+        self.world.at(self.lazy_until, self._read_on, self.life)
+
+    def _resume(self, life: int) -> None:
+        if life == self.life and self.world.now >= self.paused_until:
+            while self.inbox and self.session is not None:
+                self._take(*self.inbox.popleft())
+            self.pump()
+
+    def _read_on(self, life: int) -> None:
+        if life == self.life and self.session is not None and self.world.now >= self.lazy_until:
+            self.session.consumed(self._unread)
+            self._unread = 0
+            self.pump()
+
+    # --- the loop -----------------------------------------------------------------------------------
+
+    def arrive(self, end: End, message: Message | None) -> None:
+        if self.session is None:
+            return
+        if self.world.now < self.paused_until:
+            self.inbox.append((end, message))
+            return
+        self._take(end, message)
+        self.pump()
+
+    def _take(self, end: End, message: Message | None) -> None:
+        session = self.session
+        if end is not self.end or session is None:
+            return
+        if message is None:
+            self._lose_link()
+            return
+        end.queued = 0
+        session.receive(message, self.clock())
+        if message.kind == Done.kind:
+            self._look_at_confirmations(session)
+
+    def _look_at_confirmations(self, session: Session) -> None:
+        for number, subscription in session.incoming.subscriptions.items():
+            if subscription.confirmed and number not in self._confirmed:
+                self._confirmed.add(number)
+                self.record.confirmed(self, subscription)
+
+    def pump(self) -> None:
+        """End a burst: settle accounts with the record, send, set the timer."""
+        session = self.session
+        if session is None or self.world.now < self.paused_until:
+            return
+        if session.events:
+            self._act(session)
+        if session.cuts:
+            for cut in session.cuts:
+                self.record.cut(self, cut.first, cut.last)
+            session.cuts.clear()
+        settled = session.outgoing.settled_up_to
+        if settled > self._settled_up_to:
+            self.record.settled(self, self._settled_up_to + 1, settled)
+            self._settled_up_to = settled
+        if self.waiting:
+            self._publish_waiting(session)
+        self._send()
+        self._plan(session)
+
+    def _act(self, session: Session) -> None:
+        events, session.events = session.events, []
+        for event in events:
+            self._on_event(session, event)
+
+    def _on_event(self, session: Session, event: Event) -> None:
+        if event.what == "resumed":
+            self._tries = 0
+        elif event.what == "attached":
+            self._tries = 0
+            self._confirmed.clear()
+            self.record.session_lost(self, min(self._detached_at, self.world.now))
+        elif event.what in ("refused", "unanswered", "silent", "go-away"):
+            self._tries += event.what != "silent"
+            self._lose_link()
+
+    def _send(self) -> None:
+        session = self.session
+        assert session is not None
+        session.flush_out()
+        if not session.out:
+            return
+        if self.end is not None:
+            for message in session.out:
+                count = len(message.publications) if isinstance(message, Publish) else 0
+                self.network.send(self.end, message, count)
+        session.out.clear()
+
+    def _plan(self, session: Session) -> None:
+        deadline = session.next_deadline()
+        if deadline is None:
+            return
+        at = max(self.world.now, self.world.now + (deadline - self.clock())) + 1e-6
+        if self._tick_at is None or at < self._tick_at or self._tick_at < self.world.now:
+            self._tick_at = at
+            self.world.at(at, self._tick, (self.life, at))
+
+    def _tick(self, planned: tuple[int, float]) -> None:
+        life, at = planned
+        if life != self.life or at != self._tick_at or self.session is None:
+            return
+        self._tick_at = None
+        if self.world.now < self.paused_until:
+            self._tick_at = self.paused_until
+            self.world.at(self.paused_until, self._tick, (life, self.paused_until))
+            return
+        self.session.tick(self.clock())
+        self.pump()
+
+    def _deliver(self, deliveries: list[Delivery]) -> None:
+        session = self.session
+        assert session is not None
+        if self.world.now < self.lazy_until:
+            self._unread += len(deliveries)
+            session.incoming.queued += len(deliveries)
+        now, index = self.world.now, self.index
+        for delivery in deliveries:
+            p = delivery.publication
+            self.digest.delivery(now, index, p.publisher, p.incarnation, p.sequence)
+        self.record.delivered(self, deliveries)

@@ -1,0 +1,209 @@
+"""What goes wrong, when, and to whom: drawn from the seed before the run begins.
+
+Every fault ends by itself or is undone by `heal`. A crash comes at a random time, or at a protocol step: the
+broker that takes or sends a message of the chosen kind for the n-th time goes down with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, Leaving, LeaveDone, LeaveHeld
+from tools.simulator.apps import App
+from tools.simulator.broker import BrokerHost
+from tools.simulator.network import End, Network
+from tools.simulator.scenario import Faults, draw
+from tools.simulator.watcher import NAMES, Aim, Watcher
+from tools.simulator.world import World
+
+RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where somebody leaves
+AIMS = sorted(kind for kind in KINDS if kind not in RESERVED and kind not in (Command.kind, Answer.kind, *RARE))
+
+
+class FaultPlan:
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        brokers: list[BrokerHost],
+        apps: list[App],
+        watcher: Watcher,
+        random: Random,
+        lost_after_s: float,
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.brokers = brokers
+        self.apps = apps
+        self.watcher = watcher
+        self.random = random
+        self.lost_after_s = lost_after_s
+        self.counts: Counter[str] = Counter()
+        self.over = False
+        watcher.on_aim = self._aimed_crash
+
+    def schedule(self, faults: Faults, seconds: float) -> None:
+        kinds: list[tuple[str, Callable[[object], None]]] = [
+            ("crashes", self._crash),
+            ("aimed", self._aim),
+            ("breaks", self._break),
+            ("clogs", self._clog),
+            ("walls", self._wall),
+            ("pauses", self._pause),
+            ("slow_disks", self._slow_disk),
+            ("leaves", self._leave),
+            ("client_breaks", self._client_break),
+            ("client_pauses", self._client_pause),
+            ("client_lazy", self._client_lazy),
+            ("client_crashes", self._client_crash),
+        ]
+        for name, call in kinds:
+            for _ in range(draw(getattr(faults, name), self.random)):
+                self.world.after(self.random.uniform(0, seconds), call)
+
+    def heal(self) -> None:
+        """No more faults; everybody who is down comes back."""
+        self.over = True
+        self.watcher.aim = None
+        self.network.walls.clear()
+        for host in self.network.hosts:
+            for end in host.ends.values():
+                end.clogged_until = 0.0
+                if end.flight:
+                    self.world.at(self.world.now, end.arrive)
+        for broker in self.brokers:
+            broker.disk.slow = 1.0
+            if not broker.up and not broker.left:
+                broker.start()
+        for app in self.apps:
+            if not app.host.up:
+                app.start()
+
+    # --- brokers ------------------------------------------------------------------------------------
+
+    def _running(self) -> list[BrokerHost]:
+        return [broker for broker in self.brokers if broker.up]
+
+    def _crash(self, _: object) -> None:
+        if (running := self._running()) and not self.over:
+            self.crash(self.random.choice(running))
+
+    def crash(self, broker: BrokerHost, step: int = 0) -> None:
+        self.counts["crash"] += 1
+        self.watcher.fault_at(list(broker.ends.values()), step or broker.last_kind, crash=True)
+        broker.crash()
+        self.watcher.crashed(broker)
+        # Mostly back before its neighbours give it up, sometimes not.
+        down_s = self.random.uniform(0.1, 0.7 * self.lost_after_s)
+        if self.random.random() < 0.2:
+            down_s += self.lost_after_s
+        self.world.after(down_s, self._restart, broker)
+
+    def _restart(self, broker: BrokerHost) -> None:
+        if not broker.up and not broker.left:
+            broker.start()
+
+    def _aim(self, _: object) -> None:
+        if not self.over:
+            kind = AIMS[(self.world.seed + self.counts["aim"] * 7) % len(AIMS)]
+            self.counts["aim"] += 1
+            self.aim(kind)
+
+    def aim(self, kind: int) -> None:
+        self.watcher.aim = Aim(kind, self.random.random() < 0.5, self.random.randint(1, 4))
+
+    def _aimed_crash(self, broker: BrokerHost, aim: Aim) -> None:
+        self.counts[f"crash at {NAMES[aim.kind]}"] += 1
+        self.crash(broker, aim.kind)
+
+    def _pause(self, _: object) -> None:
+        if (running := self._running()) and not self.over:
+            broker = self.random.choice(running)
+            self.counts["pause"] += 1
+            self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
+            broker.pause(self.random.choice((0.2, 1.0, 3.0, 0.9 * self.lost_after_s, 1.5 * self.lost_after_s)))
+
+    def _slow_disk(self, _: object) -> None:
+        if (running := self._running()) and not self.over:
+            broker = self.random.choice(running)
+            self.counts["slow disk"] += 1
+            broker.disk.slow = self.random.choice((50.0, 500.0, 2000.0))
+            self.world.after(self.random.uniform(1, 8), self._quick_disk, broker)
+
+    def _quick_disk(self, broker: BrokerHost) -> None:
+        broker.disk.slow = 1.0
+
+    def _leave(self, _: object) -> None:
+        candidates = [broker for broker in self._running()[1:] if broker.core is not None and broker.core.ready]
+        if len(candidates) > 2 and not self.over:
+            broker = self.random.choice(candidates)
+            self.counts["leave"] += 1
+            self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
+            broker.leave()
+
+    # --- links --------------------------------------------------------------------------------------
+
+    def _links(self, clients: bool) -> list[End]:
+        count = len(self.brokers)
+        return [end for end in self.network.connections() if (end.other.host.index >= count) == clients]  # type: ignore[union-attr]
+
+    def _break(self, _: object, clients: bool = False) -> None:
+        if (links := self._links(clients)) and not self.over:
+            end = self.random.choice(links)
+            self.counts["client break" if clients else "break"] += 1
+            self.watcher.fault_at([end])
+            told, other = self.random.random() < 0.7, self.random.random() < 0.7
+            self.network.break_connection(end, told=told, other_told=other)
+
+    def _client_break(self, _: object) -> None:
+        self._break(_, clients=True)
+
+    def _clog(self, _: object) -> None:
+        if (links := self._links(self.random.random() < 0.3)) and not self.over:
+            end = self.random.choice(links)
+            self.counts["clog"] += 1
+            self.watcher.fault_at([end])
+            self.network.clog(end, self.world.now + self.random.choice((0.3, 1.5, 4.0, 8.0)))
+
+    def _wall(self, _: object) -> None:
+        if not self.over:
+            share = self.random.uniform(0.2, 0.5)
+            inside = frozenset(h.index for h in self.network.hosts if self.random.random() < share)
+            self.counts["wall"] += 1
+            crossing = [
+                end
+                for end in self.network.connections()
+                if (end.host.index in inside) != (end.other.host.index in inside)  # type: ignore[union-attr]
+            ]
+            self.watcher.fault_at(crossing)
+            seconds = self.random.choice((0.5, 2.0, 0.8 * self.lost_after_s, 1.3 * self.lost_after_s))
+            self.network.wall_off(inside, self.world.now + seconds)
+
+    # --- clients ------------------------------------------------------------------------------------
+
+    def _client(self) -> App | None:
+        up = [app for app in self.apps if app.host.up]
+        return self.random.choice(up) if up and not self.over else None
+
+    def _client_pause(self, _: object) -> None:
+        if (app := self._client()) is not None:
+            self.counts["client pause"] += 1
+            app.host.pause(self.random.choice((0.3, 1.5, 4.0, 12.0)))
+
+    def _client_lazy(self, _: object) -> None:
+        if (app := self._client()) is not None:
+            self.counts["client lazy"] += 1
+            app.host.be_lazy(self.random.choice((0.5, 3.0, 10.0)))
+
+    def _client_crash(self, _: object) -> None:
+        if (app := self._client()) is not None:
+            self.counts["client crash"] += 1
+            self.watcher.fault_at(list(app.host.ends.values()))
+            app.host.crash()
+            self.world.after(self.random.uniform(0.1, 5.0), self._client_restart, app)
+
+    def _client_restart(self, app: App) -> None:
+        if not app.host.up:
+            app.start()

@@ -1,0 +1,297 @@
+"""What must arrive, what may, and what must not (ARCHITECTURE "Under crashes", DECISIONS 20).
+
+* A publication that its publisher knows to be settled is owed to every subscription that counted, at the broker
+  that accepted it, from acceptance to settling. Owed is delivered exactly once.
+* Everything else is delivered at most once; nothing is delivered to a client without a matching subscription;
+  the order of one publisher's incarnation is kept at every client.
+* A subscription counts from its confirmation to unsubscribe or loss of its session. It is not owed what lay
+  behind a link that was lost between acceptance and settling, nor what was settled while the client did not
+  keep up and was then dropped or lost with the broker (DECISIONS 2).
+
+A publication is known by a number in its payload, so that a publisher that counts its messages wrongly cannot
+deceive the oracle.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from math import inf
+from struct import pack, unpack
+
+from grapevine.client.session import Message as Delivery
+from grapevine.client.session import SubscriptionState
+from grapevine.filters.evaluate import matches
+from grapevine.filters.normal import Filter, Value
+from grapevine.wire.messages import Publication
+from tools.simulator.clients import ClientHost
+from tools.simulator.reach import Reach
+from tools.simulator.world import World
+
+Life = tuple[int, int]  # a client's host, and which of its processes
+KEPT = 20  # violations told in full
+
+
+class Counted:
+    """One stretch of time in which a subscription counts."""
+
+    __slots__ = ("begin", "end", "home", "reach", "subscription")
+
+    def __init__(self, subscription: Subscribed, begin: float, home: int, reach: int) -> None:
+        self.subscription = subscription
+        self.begin = begin
+        self.end: float | None = None
+        self.home = home
+        self.reach = reach
+
+
+class Subscribed:
+    __slots__ = ("counted", "filter", "life", "number", "withdrawn")
+
+    def __init__(self, life: Life, number: int, filter: Filter) -> None:
+        self.life = life
+        self.number = number
+        self.filter = filter
+        self.counted: Counted | None = None
+        self.withdrawn = False
+
+
+class Published:
+    __slots__ = ("accepted_at", "attributes", "cut", "life", "owed", "sequence", "settled_at")
+
+    def __init__(self, life: Life, sequence: int, attributes: Mapping[str, Value]) -> None:
+        self.life = life
+        self.sequence = sequence
+        self.attributes = attributes
+        self.accepted_at = 0.0
+        self.settled_at: float | None = None
+        self.cut = False
+        self.owed: list[tuple[Counted, tuple[tuple[int, int], ...]]] = []
+
+
+class Oracle:
+    def __init__(self, world: World, broker_index: Mapping[str, int]) -> None:
+        self.world = world
+        self.reach = Reach()
+        self.violations: list[str] = []
+        self.violation_count = 0
+        self.deliveries = self.owed_checked = self.excused = 0
+        self.publications: list[Published] = []
+        self._broker_index = broker_index
+        self._subscriptions: dict[Life, dict[int, Subscribed]] = defaultdict(dict)
+        self._counting: dict[Counted, None] = {}
+        self._by_sequence: dict[Life, dict[int, int]] = defaultdict(dict)
+        self._had: dict[Life, dict[int, frozenset[int]]] = defaultdict(dict)
+        self._order: dict[tuple[Life, Life], int] = {}
+        self._behind: dict[Life, list[tuple[float, float]]] = defaultdict(list)
+        self._dropped: dict[Life, int] = {}
+        self._ended_at: dict[Life, float] = {}
+
+    def violation(self, text: str) -> None:
+        self.violation_count += 1
+        if len(self.violations) < KEPT:
+            self.violations.append(f"t={self.world.now:.4f} {text}")
+
+    # --- subscriptions ------------------------------------------------------------------------------
+
+    def subscribed(self, client: ClientHost, subscription: SubscriptionState) -> None:
+        life = (client.index, client.life)
+        known = Subscribed(life, subscription.number, subscription.filter)
+        self._subscriptions[life][subscription.number] = known
+
+    def confirmed(self, client: ClientHost, subscription: SubscriptionState) -> None:
+        known = self._subscriptions[client.index, client.life][subscription.number]
+        if known.withdrawn or known.counted is not None:
+            return
+        assert client.session is not None
+        home = self._broker_index[client.session.broker_name]
+        known.counted = Counted(known, self.world.now, home, self.reach.connected_to(home))
+        self._counting[known.counted] = None
+
+    def unsubscribed(self, client: ClientHost, subscription: SubscriptionState) -> None:
+        known = self._subscriptions[client.index, client.life][subscription.number]
+        known.withdrawn = True
+        self._stop_counting(known, self.world.now)
+
+    def session_lost(self, client: ClientHost, since: float) -> None:
+        """The client is attached afresh: its subscriptions have not counted since it lost its link."""
+        for known in self._subscriptions[client.index, client.life].values():
+            self._stop_counting(known, since)
+
+    def ended(self, client: ClientHost) -> None:
+        life = (client.index, client.life)
+        self._ended_at[life] = self.world.now
+        for known in self._subscriptions[life].values():
+            self._stop_counting(known, self.world.now)
+
+    def _stop_counting(self, known: Subscribed, at: float) -> None:
+        if known.counted is not None:
+            known.counted.end = at
+            self._counting.pop(known.counted, None)
+            known.counted = None
+
+    # --- brokers ------------------------------------------------------------------------------------
+
+    def links_seen(self, broker: int, synced: frozenset[int]) -> None:
+        for one, other in self.reach.observe(broker, synced):
+            for counted in self._counting:
+                if (counted.reach >> one & 1) != (counted.reach >> other & 1):
+                    counted.reach = self.reach.connected_to(counted.home, counted.reach)
+
+    def link_lost(self, one: int, other: int) -> None:
+        self.reach.lose(self.world.now, one, other)
+        for counted in self._counting:
+            counted.reach &= self.reach.held_with(counted.home)
+
+    def broker_crashed(self, broker: int) -> None:
+        self.reach.observe(broker, frozenset())
+        for counted in list(self._counting):
+            counted.reach &= ~(1 << broker)
+            if counted.home == broker:
+                self._stop_counting(counted.subscription, self.world.now)
+
+    def broker_left(self, broker: int) -> None:
+        """In good order: what it had is handed on, so what was known behind it stays known."""
+        self.reach.observe(broker, frozenset())
+
+    def session_ended(self, life: Life, broker: int) -> None:
+        """This broker has given the client up."""
+        for known in self._subscriptions[life].values():
+            if known.counted is not None and known.counted.home == broker:
+                self._stop_counting(known, self.world.now)
+
+    def client_behind(self, life: Life, behind: bool) -> None:
+        """From now on the broker holds deliveries for this client that hold nobody's settling, or no more."""
+        spans = self._behind[life]
+        if behind:
+            spans.append((self.world.now, inf))
+        else:
+            spans[-1] = (spans[-1][0], self.world.now)
+
+    # --- publications -------------------------------------------------------------------------------
+
+    def published(self, client: ClientHost, sequence: int, attributes: Mapping[str, Value]) -> bytes:
+        life = (client.index, client.life)
+        self.publications.append(Published(life, sequence, attributes))
+        number = len(self.publications) - 1
+        self._by_sequence[life][sequence] = number
+        return pack("<Q", number)
+
+    def accepted(self, broker: int, publications: list[Publication]) -> None:
+        """The first broker takes these now; of several acceptances the last one counts."""
+        now = self.world.now
+        for publication in publications:
+            record = self.publications[unpack("<Q", publication.payload)[0]]
+            record.accepted_at = now
+            record.owed = [
+                (counted, path)
+                for counted in self._counting
+                if counted.reach >> broker & 1
+                and matches(counted.subscription.filter, record.attributes)
+                and (path := self.reach.path(broker, counted.home)) is not None
+            ]
+
+    def settled(self, client: ClientHost, first: int, last: int) -> None:
+        numbers = self._by_sequence[client.index, client.life]
+        for sequence in range(first, last + 1):
+            if (number := numbers.pop(sequence, None)) is not None:
+                self.publications[number].settled_at = self.world.now
+
+    def cut(self, client: ClientHost, first: int, last: int) -> None:
+        numbers = self._by_sequence[client.index, client.life]
+        for sequence in range(first, last + 1):
+            if sequence in numbers:
+                self.publications[numbers[sequence]].cut = True
+
+    def delivered(self, client: ClientHost, deliveries: list[Delivery]) -> None:
+        life = (client.index, client.life)
+        had, known = self._had[life], self._subscriptions[life]
+        self.deliveries += len(deliveries)
+        if client.session is not None:
+            self._dropped[life] = client.session.dropped
+        for delivery in deliveries:
+            number = unpack("<Q", delivery.payload)[0]
+            record = self.publications[number]
+            if number in had:
+                self.violation(f"{client.name} got publication {number} twice")
+            had[number] = frozenset(delivery.subscriptions)
+            self._check_match(client, number, record, delivery, known)
+            source = (life, record.life)
+            if record.sequence <= self._order.get(source, 0):
+                self.violation(f"{client.name} got publication {number} out of its publisher's order")
+            self._order[source] = record.sequence
+
+    def _check_match(
+        self,
+        client: ClientHost,
+        number: int,
+        record: Published,
+        delivery: Delivery,
+        known: dict[int, Subscribed],
+    ) -> None:
+        if not delivery.subscriptions:
+            self.violation(f"{client.name} got publication {number} for no subscription")
+        if delivery.attributes != record.attributes:
+            self.violation(f"{client.name} got publication {number} with other attributes")
+        for subscription in delivery.subscriptions:
+            one = known.get(subscription)
+            if one is None or not matches(one.filter, record.attributes):
+                self.violation(f"{client.name} got publication {number} for subscription {subscription}")
+
+    # --- judgement ----------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Everything owed must have arrived; call when the world is quiet."""
+        for number, record in enumerate(self.publications):
+            if record.cut or record.settled_at is None:
+                continue
+            for counted, path in record.owed:
+                self._judge(number, record, record.settled_at, counted, path)
+
+    def judge_exact(self, first: int) -> None:
+        """Publications from this number on were sent in peace: exactly their subscribers have them."""
+        live = [known for known in self._counting]
+        for number in range(first, len(self.publications)):
+            record = self.publications[number]
+            if record.cut and not record.owed:
+                continue  # refused: outside what its publisher advertised
+            if record.settled_at is None or record.cut:
+                self.violation(f"fresh publication {number} was {'cut' if record.cut else 'not settled'}")
+            wanted = {
+                (c.subscription.life, c.subscription.number)
+                for c in live
+                if matches(c.subscription.filter, record.attributes)
+            }
+            had = {(life, n) for life, all_had in self._had.items() for n in all_had.get(number, ())}
+            if wanted != had:
+                self.violation(f"fresh publication {number}: missing {wanted - had}, surplus {had - wanted}")
+
+    def _judge(
+        self,
+        number: int,
+        record: Published,
+        settled_at: float,
+        counted: Counted,
+        path: tuple[tuple[int, int], ...],
+    ) -> None:
+        subscription = counted.subscription
+        if counted.end is not None and counted.end <= settled_at:
+            return
+        self.owed_checked += 1
+        if subscription.number in self._had[subscription.life].get(number, ()):
+            return
+        if self.reach.lost_between(path, record.accepted_at, settled_at):
+            self.excused += 1
+        elif self._kept_behind(subscription.life, record.accepted_at, settled_at, counted):
+            self.excused += 1
+        else:
+            self.violation(
+                f"publication {number} ({record.life} #{record.sequence}, accepted {record.accepted_at:.4f},"
+                f" settled {settled_at:.4f}) never reached client {subscription.life} subscription"
+                f" {subscription.number} at broker {counted.home}"
+            )
+
+    def _kept_behind(self, life: Life, accepted_at: float, settled_at: float, counted: Counted) -> bool:
+        """Settled while the client lagged, and afterwards dropped by its policy or lost with its session."""
+        lagged = any(begin <= settled_at and end >= accepted_at for begin, end in self._behind[life])
+        return lagged and (counted.end is not None or self._dropped.get(life, 0) > 0)

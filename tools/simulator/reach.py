@@ -1,0 +1,115 @@
+"""Which brokers must know a subscription: the promise of a confirmation, computed from outside.
+
+Brokers are bits. A *connected* link is past SyncDone at both ends; a *held* one is a session that neither side
+has given up. When a subscription is confirmed its reach is what is connected to its home; a link that becomes
+connected extends it; a link that is lost cuts it back to what is still held together; a broker that crashes
+leaves it until a connected link brings it back. (DECISIONS 11 and 20.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Edge = tuple[int, int]
+
+
+def edge(one: int, other: int) -> Edge:
+    return (one, other) if one < other else (other, one)
+
+
+class Reach:
+    def __init__(self) -> None:
+        self.connected: dict[int, set[int]] = {}
+        self.held: dict[int, set[int]] = {}
+        self.losses: list[tuple[float, Edge]] = []
+        self._synced: dict[int, frozenset[int]] = {}  # by broker: neighbours past SyncDone, as it sees them
+
+    def observe(self, broker: int, synced: frozenset[int]) -> list[Edge]:
+        """What one broker says of its links; the links that have become connected by it."""
+        before = self._synced.get(broker, frozenset())
+        if synced == before:
+            return []
+        self._synced[broker] = synced
+        for gone in before - synced:
+            self.connected.get(broker, set()).discard(gone)
+            self.connected.get(gone, set()).discard(broker)
+        fresh = []
+        for other in sorted(synced - before):
+            if broker in self._synced.get(other, frozenset()):
+                self.connected.setdefault(broker, set()).add(other)
+                self.connected.setdefault(other, set()).add(broker)
+                self.held.setdefault(broker, set()).add(other)
+                self.held.setdefault(other, set()).add(broker)
+                fresh.append(edge(broker, other))
+        return fresh
+
+    def drop(self, one: int, other: int) -> None:
+        """The two are no longer neighbours."""
+        self.held.get(one, set()).discard(other)
+        self.held.get(other, set()).discard(one)
+
+    def lose(self, now: float, one: int, other: int) -> None:
+        self.drop(one, other)
+        self.losses.append((now, edge(one, other)))
+
+    # --- questions ----------------------------------------------------------------------------------
+
+    def connected_to(self, start: int, within: int = 0) -> int:
+        """The bits of all brokers connected to this one (and to those of `within`)."""
+        return _flood(self.connected, (start, *bits(within)))
+
+    def held_with(self, start: int) -> int:
+        return _flood(self.held, (start,))
+
+    def path(self, start: int, end: int) -> tuple[Edge, ...] | None:
+        """The held links between two brokers; None if there are none."""
+        came: dict[int, int] = {start: start}
+        front = [start]
+        while front and end not in came:
+            following = []
+            for broker in front:
+                for other in sorted(self.held.get(broker, ())):
+                    if other not in came:
+                        came[other] = broker
+                        following.append(other)
+            front = following
+        if end not in came:
+            return None
+        edges = []
+        while end != start:
+            edges.append(edge(end, came[end]))
+            end = came[end]
+        return tuple(edges)
+
+    def lost_between(self, path: Iterable[Edge], begin: float, end: float) -> bool:
+        edges = set(path)
+        return any(begin <= at <= end and lost in edges for at, lost in self.losses)
+
+    def is_tree(self, brokers: int) -> bool:
+        """Whether these many brokers are connected by one link less."""
+        links = sum(len(others) for others in self.connected.values()) // 2
+        first = next((b for b, others in self.connected.items() if others), 0)
+        return links == brokers - 1 and self.connected_to(first).bit_count() == brokers
+
+
+def bits(mask: int) -> Iterable[int]:
+    number = 0
+    while mask:
+        if mask & 1:
+            yield number
+        mask >>= 1
+        number += 1
+
+
+def _flood(links: dict[int, set[int]], starts: Iterable[int]) -> int:
+    front = list(starts)
+    mask = 0
+    for start in front:
+        mask |= 1 << start
+    while front:
+        broker = front.pop()
+        for other in links.get(broker, ()):
+            if not mask >> other & 1:
+                mask |= 1 << other
+                front.append(other)
+    return mask

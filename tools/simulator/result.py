@@ -1,0 +1,34 @@
+"""What a run says of itself: the JSON contract of `pubctl sim run` and a line for people."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    schema: str = "pubctl.sim.run/1"
+    scenario: str
+    seed: int
+    digest: str
+    brokers: int
+    messages: int  # publications that crossed a link or reached a client
+    deliveries: int
+    publications: int
+    owed: int  # pairs of settled publication and subscription that were checked
+    excused: int  # of these: behind a lost link, or a client that did not keep up
+    faults: dict[str, int]
+    faults_by_step: dict[str, int]
+    crashes_by_step: dict[str, int]
+    violations: list[str]
+    violation_count: int
+    virtual_s: float
+    seconds: float
+    mutant: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.violation_count
+
+    def replay(self) -> str:
+        mutant = f" --mutant {self.mutant}" if self.mutant else ""
+        return f"pubctl sim run {self.scenario} --seed {self.seed}{mutant}"

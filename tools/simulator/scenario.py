@@ -1,0 +1,137 @@
+"""Scenario files: TOML, one section an idea; a pair [low, high] is drawn anew by every seed.
+
+Unknown keys are refused. `find("quick")` reads a file that ships with the simulator; a path reads any other.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from random import Random
+from typing import TypeAlias
+
+import msgspec
+
+from overlay.settings import ClientSettings, CoreSettings, LinkSettings, OverlaySettings, TreeSettings
+from tools.simulator.capacity import Capacity
+
+Span: TypeAlias = float | tuple[float, float]
+Whole: TypeAlias = int | tuple[int, int]
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be read."""
+
+
+class Brokers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    count: Whole = (5, 12)
+    fanout: int = 3  # children a broker has before the next one gets some
+    candidates: int = 2  # addresses of other brokers in a broker's configuration
+    delta: Whole = (1, 4)
+    covering: bool | None = None  # none: drawn
+    routing: str = ""  # empty: drawn
+    matcher: str = "scan"
+
+
+class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    publishers: Whole = (2, 6)
+    subscribers: Whole = (3, 10)
+    subscriptions: Whole = (1, 4)  # of one subscriber
+    mixed: float = 0.2  # share of the publishers that subscribe as well
+    brokers: int = 3  # in a client's list, for fail-over
+    window: Whole = (64, 512)
+
+
+class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str = "random"
+    every_s: Span = (0.2, 1.0)  # between a publisher's bursts
+    burst: Whole = (1, 6)
+    churn_s: float = 4.0  # between two changes of one client's subscriptions; 0: none
+
+
+class Wires(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    latency: str = "plane"
+    scale_s: float = 0.03
+    jitter_s: float = 0.002
+    file: str = ""
+    codec: bool = False
+    skew_s: float = 5.0  # clocks of two hosts differ by up to this
+
+
+class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of each in a run, at random times."""
+
+    crashes: Whole = 0
+    aimed: Whole = 0  # crashes at a protocol step
+    breaks: Whole = 0
+    clogs: Whole = 0
+    walls: Whole = 0
+    pauses: Whole = 0
+    slow_disks: Whole = 0
+    leaves: Whole = 0
+    client_breaks: Whole = 0
+    client_pauses: Whole = 0
+    client_lazy: Whole = 0
+    client_crashes: Whole = 0
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    about: str = ""
+    seconds: float = 20.0  # of load and faults
+    heal_s: float = 120.0  # to come to rest afterwards
+    validate_every: int = 1  # bursts of any broker; 0: never
+    brokers: Brokers = Brokers()
+    clients: Clients = Clients()
+    load: Load = Load()
+    network: Wires = Wires()
+    capacity: Capacity = Capacity()
+    faults: Faults = Faults()
+    links: dict[str, float] = {}  # overrides of the brokers' [links] and [clients]
+    client_settings: dict[str, float] = {}
+
+
+def draw(span: Whole, random: Random) -> int:
+    return span if isinstance(span, int) else random.randint(*span)
+
+
+def draw_float(span: Span, random: Random) -> float:
+    return random.uniform(*span) if isinstance(span, tuple) else span
+
+
+def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...]) -> CoreSettings:
+    """What all brokers of a run are told; `random` must give every one of them the same."""
+    brokers = scenario.brokers
+    covering = random.random() < 0.8 if brokers.covering is None else brokers.covering
+    routing = brokers.routing or ("advertisements" if random.random() < 0.75 else "flooding")
+    return CoreSettings(
+        overlay=OverlaySettings(delta=draw(brokers.delta, random)),
+        tree=TreeSettings(neighbours, routing, covering),
+        links=_settings(LinkSettings, scenario.links),
+        clients=_settings(ClientSettings, scenario.client_settings),
+    )
+
+
+def _settings(cls: type[msgspec.Struct], overrides: dict[str, float]) -> msgspec.Struct:  # type: ignore[misc]
+    return msgspec.convert(overrides, cls)
+
+
+def find(name: str) -> Scenario:
+    """By the name of one that ships, or by the path of a file."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.exists():
+        text = path.read_text() if path.exists() else None
+    else:
+        resource = files("tools.simulator") / "scenarios" / f"{name}.toml"
+        text = resource.read_text() if resource.is_file() else None
+    if text is None:
+        raise ScenarioError(f"no scenario {name!r}; there are: {', '.join(shipped())}")
+    try:
+        return msgspec.toml.decode(text, type=Scenario)
+    except msgspec.MsgspecError as error:
+        raise ScenarioError(f"{name}: {error}") from None
+
+
+def shipped() -> list[str]:
+    folder = files("tools.simulator") / "scenarios"
+    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))

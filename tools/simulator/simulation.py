@@ -1,0 +1,234 @@
+"""One run: a world from a scenario and a seed, through its phases.
+
+Safety: load and faults, judged by the oracle as it happens. Liveness: everything is healed; the overlay must
+come to rest, everything must be settled, a fresh publication must reach exactly its subscribers, the tables must
+be what brute force says, and when everybody has left nothing may remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from time import perf_counter
+
+from matching.interface import Matcher
+from overlay.core import Core
+from overlay.profiles import tree_broker
+from tools.simulator import tables
+from tools.simulator.apps import App
+from tools.simulator.broker import BrokerHost, Known
+from tools.simulator.clients import ClientHost
+from tools.simulator.digest import Digest
+from tools.simulator.faults import FaultPlan
+from tools.simulator.latency import latency
+from tools.simulator.matchers import matcher_named
+from tools.simulator.network import Network
+from tools.simulator.oracle import Oracle
+from tools.simulator.result import Result
+from tools.simulator.scenario import Scenario, core_settings, draw, draw_float
+from tools.simulator.watcher import Watcher
+from tools.simulator.workloads import workload
+from tools.simulator.world import World
+from grapevine.client.session import SessionSettings
+
+FRESH = 5  # publications of each publisher in the liveness phase
+STEP_S = 0.25
+
+
+class Simulation:
+    def __init__(self, scenario: Scenario, seed: int, *, codec: bool | None = None) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.world = world = World(seed)
+        wires = scenario.network
+        self.network = Network(
+            world,
+            latency(wires.latency, world.stream("latency"), wires.scale_s, wires.file),
+            world.stream("network"),
+            jitter_s=wires.jitter_s,
+            codec=wires.codec if codec is None else codec,
+        )
+        self.digest = Digest()
+        self._indices: dict[str, int] = {}
+        self.oracle = Oracle(world, self._indices)
+        self.watcher = Watcher(self.oracle, scenario.validate_every)
+        self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
+        self.brokers = self._make_brokers(world.stream("brokers"))
+        self.apps = self._make_apps(world.stream("clients"))
+        lost_after_s = scenario.links.get("lost_after_s", 30.0)
+        self.faults = FaultPlan(
+            world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
+        )
+
+    # --- making -------------------------------------------------------------------------------------
+
+    def _make_brokers(self, random: Random) -> list[BrokerHost]:
+        scenario = self.scenario
+        count = draw(scenario.brokers.count, random)
+        brokers = []
+        for number in range(count):
+            broker = BrokerHost(
+                self.world,
+                self.network,
+                f"b{number}",
+                self._build,
+                random=self.world.stream(f"host b{number}"),
+                digest=self.digest,
+                capacity=scenario.capacity,
+            )
+            broker.skew_s = random.uniform(-1, 1) * scenario.network.skew_s
+            self._indices[broker.name] = broker.index
+            self.watcher.add_broker(broker)
+            brokers.append(broker)
+        self._neighbours = [self._candidates(number, random) for number in range(count)]
+        return brokers
+
+    def _candidates(self, number: int, random: Random) -> tuple[str, ...]:
+        """Addresses of earlier brokers, so that what is configured is a tree whichever one answers."""
+        if number == 0:
+            return ()
+        parent = (number - 1) // self.scenario.brokers.fanout
+        others = [other for other in range(number) if other != parent]
+        random.shuffle(others)
+        chosen = [parent, *others[: self.scenario.brokers.candidates - 1]]
+        return tuple(f"sim://b{other}" for other in chosen)
+
+    def _build(self, broker: BrokerHost, incarnation: int, known: Known) -> Core:
+        settings = core_settings(self.scenario, self.world.stream("settings"), self._neighbours[broker.index])
+        core = tree_broker(
+            broker.name,
+            incarnation,
+            settings,
+            self.world.stream(f"core {broker.name} {incarnation}"),
+            (broker.address,),
+            known,
+            self.matcher,
+        )
+        self.watcher.attach(broker, core)
+        return core
+
+    def _make_apps(self, random: Random) -> list[App]:
+        clients = self.scenario.clients
+        publishers, subscribers = draw(clients.publishers, random), draw(clients.subscribers, random)
+        return [self._make_app(number, number < publishers, random) for number in range(publishers + subscribers)]
+
+    def _make_app(self, number: int, publishes: bool, random: Random) -> App:
+        clients, load = self.scenario.clients, self.scenario.load
+        homes = random.sample(self.brokers, min(clients.brokers, len(self.brokers)))
+        window = draw(clients.window, random)
+        host = ClientHost(
+            self.world,
+            self.network,
+            f"c{number}",
+            tuple(broker.address for broker in homes),
+            self.oracle,
+            random=self.world.stream(f"host c{number}"),
+            digest=self.digest,
+            settings=SessionSettings(publish_window=window, receive_window=window, attach_s=2.0, silent_s=4.0),
+        )
+        host.skew_s = random.uniform(-1, 1) * self.scenario.network.skew_s
+        self.watcher.add_client(host)
+        subscribes = not publishes or random.random() < clients.mixed
+        return App(
+            host,
+            workload(load.kind),
+            self.world.stream(f"app c{number}"),
+            load,
+            publishes=publishes,
+            subscriptions=draw(clients.subscriptions, random) if subscribes else 0,
+            every_s=draw_float(load.every_s, random),
+        )
+
+    # --- running ------------------------------------------------------------------------------------
+
+    def run(self) -> Result:
+        began = perf_counter()
+        self.start()
+        self.faults.schedule(self.scenario.faults, self.scenario.seconds)
+        self.world.run(self.world.now + self.scenario.seconds)
+        if self.settle():
+            self.oracle.judge()
+            self.fresh()
+            tables.compare(self)
+            self.finish()
+        else:
+            self.oracle.judge()
+        return self.result(perf_counter() - began)
+
+    def start(self) -> None:
+        random = self.world.stream("start")
+        for broker in self.brokers:
+            self.world.after(random.uniform(0, 1.0), self._start_broker, broker)
+        for app in self.apps:
+            self.world.after(random.uniform(0, 3.0), self._start_app, app)
+
+    def _start_broker(self, broker: BrokerHost) -> None:
+        if not broker.up and not broker.left:
+            broker.start()
+
+    def _start_app(self, app: App) -> None:
+        if not app.host.up:
+            app.start()
+
+    def settle(self) -> bool:
+        """Heal everything and wait for rest; False is a violation of liveness."""
+        self.faults.heal()
+        for app in self.apps:
+            app.active = False
+        if self.world.run_while(self._restless, self.world.now + self.scenario.heal_s, STEP_S):
+            return True
+        self.oracle.violation("no rest after all was healed: " + ", ".join(self._unrest()))
+        return False
+
+    def _restless(self) -> bool:
+        return next(iter(self._unrest()), None) is not None
+
+    def _unrest(self) -> list[str]:
+        """Who has not come to rest, and why."""
+        unrest = [f"{app.host.name} is not idle" for app in self.apps if not app.idle]
+        staying = [broker for broker in self.brokers if not broker.left]
+        for broker in staying:
+            if broker.core is None or not broker.core.ready:
+                unrest.append(f"{broker.name} is not ready")
+            elif broker.core.clients and any(c.deliveries.in_flight for c in broker.core.clients.values()):
+                unrest.append(f"{broker.name} has deliveries in flight")
+        if not self.oracle.reach.is_tree(len(staying)):
+            unrest.append("the brokers are not one tree")
+        return unrest
+
+    def fresh(self) -> None:
+        """Now everything must be exact."""
+        first = len(self.oracle.publications)
+        for app in self.apps:
+            if app.publishes:
+                app.publish(FRESH)
+        if not self.world.run_while(self._restless, self.world.now + self.scenario.heal_s, STEP_S):
+            self.oracle.violation("fresh publications did not settle: " + ", ".join(self._unrest()))
+        self.oracle.judge_exact(first)
+
+    def finish(self) -> None:
+        """Everybody leaves; nothing may remain."""
+        for app in self.apps:
+            app.host.stop()
+        self.world.run(self.world.now + 10.0)
+        tables.compare_empty(self)
+
+    def result(self, seconds: float) -> Result:
+        return Result(
+            scenario=self.scenario.name,
+            seed=self.seed,
+            digest=self.digest.hex(),
+            brokers=len(self.brokers),
+            messages=sum(broker.forwarded + broker.delivered for broker in self.brokers),
+            deliveries=self.oracle.deliveries,
+            publications=len(self.oracle.publications),
+            owed=self.oracle.owed_checked,
+            excused=self.oracle.excused,
+            faults=dict(sorted(self.faults.counts.items())),
+            faults_by_step=dict(sorted(self.watcher.faults_by_step.items())),
+            crashes_by_step=dict(sorted(self.watcher.crashes_by_step.items())),
+            violations=list(self.oracle.violations),
+            violation_count=self.oracle.violation_count,
+            virtual_s=self.world.now,
+            seconds=seconds,
+        )

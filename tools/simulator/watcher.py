@@ -1,0 +1,195 @@
+"""Looks over every broker's shoulder: tells the oracle what happened, crashes brokers at chosen protocol steps,
+counts which steps were under way when a fault fell, and has the cores check themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from grapevine.wire.identity import identify
+from grapevine.wire.messages import KINDS, Message, Publish
+from overlay.clients.client import Client
+from overlay.behaviour import Quiet
+from overlay.core import Core
+from overlay.links.session import Peer, Session
+from tools.simulator.broker import BrokerHost
+from tools.simulator.clients import ClientHost
+from tools.simulator.network import End
+from tools.simulator.oracle import Life, Oracle
+
+NAMES = {kind: message.__name__ for kind, message in KINDS.items()}
+
+
+class Losses(Quiet):
+    """Attached to a core to hear of links that are given up."""
+
+    def __init__(self, lost: Callable[[Peer], None]) -> None:
+        self._lost = lost
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            self._lost(session)
+
+
+class Aim:
+    """Crash whoever is at this step for the n-th time: `taking` a message of this kind, or `sending` one."""
+
+    def __init__(self, kind: int, sending: bool, passes: int) -> None:
+        self.kind = kind
+        self.sending = sending
+        self.passes = passes
+
+
+class Watcher:
+    def __init__(self, oracle: Oracle, validate_every: int) -> None:
+        self.oracle = oracle
+        self.aim: Aim | None = None
+        self.on_aim: Callable[[BrokerHost, Aim], None] = lambda broker, aim: None
+        self.faults_by_step: Counter[str] = Counter()
+        self.crashes_by_step: Counter[str] = Counter()
+        self.validated = 0
+        self.expected_stops: set[str] = set()
+        self._validate_every = validate_every
+        self._steps = 0
+        self._brokers: dict[int, BrokerHost] = {}
+        self._clients: dict[int, ClientHost] = {}
+        self._attached: dict[int, dict[int, Client]] = {}
+        self._behind: dict[Client, Life] = {}
+
+    def add_broker(self, broker: BrokerHost) -> None:
+        broker.watch = self
+        self._brokers[identify(broker.name)] = broker
+
+    def add_client(self, client: ClientHost) -> None:
+        self._clients[identify(client.name)] = client
+
+    def attach(self, broker: BrokerHost, core: Core) -> None:
+        """A broker has started with this core."""
+        self._attached[broker.index] = {}
+        core.add(Losses(lambda peer: self._lost(broker, peer)))
+
+    # --- Watch --------------------------------------------------------------------------------------
+
+    def before(self, broker: BrokerHost, end: End, message: Message) -> bool:
+        if not self._passes(broker, message, False):
+            return False
+        if message.kind == Publish.kind:
+            self._accepted(broker, end, message)  # type: ignore[arg-type]
+        return True
+
+    def sending(self, broker: BrokerHost, message: Message) -> bool:
+        return self._passes(broker, message, True)
+
+    def after(self, broker: BrokerHost) -> None:
+        core = broker.core
+        assert core is not None
+        synced = frozenset(
+            self._brokers[peer.id].index
+            for peer in core.peers.values()
+            if peer.link is not None and peer.synced_by_us and peer.synced_by_peer
+        )
+        self.oracle.links_seen(broker.index, synced)
+        self._look_at_clients(broker, core)
+        self._steps += 1
+        if self._validate_every and self._steps % self._validate_every == 0:
+            self.validate(broker, core)
+
+    def stopped(self, broker: BrokerHost, reason: str) -> None:
+        self.crashed(broker)
+        if broker.name not in self.expected_stops:
+            self.oracle.violation(f"{broker.name} stopped: {reason}")
+
+    def left(self, broker: BrokerHost) -> None:
+        self.oracle.broker_left(broker.index)
+
+    def validate(self, broker: BrokerHost, core: Core) -> None:
+        self.validated += 1
+        try:
+            core.validate()
+        except AssertionError as error:
+            self.oracle.violation(f"{broker.name} is not in order: {error!r}")
+
+    # --- what follows -------------------------------------------------------------------------------
+
+    def _passes(self, broker: BrokerHost, message: Message, sending: bool) -> bool:
+        aim = self.aim
+        if aim is None or message.kind != aim.kind or sending != aim.sending:
+            return True
+        aim.passes -= 1
+        if aim.passes > 0:
+            return True
+        self.aim = None
+        self.on_aim(broker, aim)
+        return False
+
+    def _accepted(self, broker: BrokerHost, end: End, message: Publish) -> None:
+        core = broker.core
+        assert core is not None
+        link = core.links.get(end.number)
+        session = link.session if link is not None else None
+        if session is None or session.epoch != message.epoch:
+            return
+        repeated = max(0, session.incoming.received + 1 - message.first)
+        self.oracle.accepted(broker.index, message.publications[repeated:])
+
+    def _look_at_clients(self, broker: BrokerHost, core: Core) -> None:
+        attached = self._attached[broker.index]
+        for key, session in list(attached.items()):
+            if core.clients.get(key) is not session:
+                del attached[key]
+                self._session_ended(broker, session)
+        for key, known in core.clients.items():
+            assert isinstance(known, Client)
+            attached[key] = known
+            deliveries = known.deliveries
+            self._look_behind(known, deliveries.stalled or bool(deliveries.backlog))
+
+    def _look_behind(self, session: Client, behind: bool) -> None:
+        if behind != (session in self._behind):
+            life = self._behind.pop(session, None)
+            if behind and (client := self._of(session)) is not None:
+                life = self._behind[session] = (client.index, client.life)
+            if life is not None:
+                self.oracle.client_behind(life, behind)
+
+    def _of(self, session: Client) -> ClientHost | None:
+        client = self._clients.get(session.id)
+        return client if client is not None and client.incarnation == session.incarnation else None
+
+    def _session_ended(self, broker: BrokerHost, session: Client) -> None:
+        self._look_behind(session, False)
+        if (client := self._of(session)) is not None:
+            self.oracle.session_ended((client.index, client.life), broker.index)
+
+    def _lost(self, broker: BrokerHost, peer: Peer) -> None:
+        other = self._brokers[peer.id].index
+        if self._brokers[peer.id].left:
+            self.oracle.reach.drop(broker.index, other)
+        else:
+            self.oracle.link_lost(broker.index, other)
+
+    # --- faults -------------------------------------------------------------------------------------
+
+    def fault_at(self, ends: list[End], handled: int = 0, crash: bool = False) -> None:
+        """A fault falls on these connections: count the steps on their way, and the one just taken."""
+        steps = {kind for end in ends for kind in in_flight(end)}
+        if handled:
+            steps.add(handled)
+        for kind in sorted(steps):
+            self.faults_by_step[NAMES[kind]] += 1
+            if crash:
+                self.crashes_by_step[NAMES[kind]] += 1
+
+    def crashed(self, broker: BrokerHost) -> None:
+        """Call after the crash."""
+        self.oracle.broker_crashed(broker.index)
+        for session in self._attached[broker.index].values():
+            self._look_behind(session, False)
+        self._attached[broker.index] = {}
+
+
+def in_flight(end: End) -> list[int]:
+    """Kinds of the messages on their way in both directions."""
+    sides = (end, end.other) if end.other is not None else (end,)
+    return [message.kind for side in sides for _, message in side.flight if message is not None]
