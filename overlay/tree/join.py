@@ -111,9 +111,9 @@ class Join(Quiet):
         self._tell_children(now)
 
     def _checked(self, reports: list[dict[str, object]], now: float) -> None:
-        """DECISIONS 15: nobody else may have our name."""
+        """DECISIONS 15: nobody else may have our name. Neighbours that miss us are not somebody else."""
         self._name_checked = True
-        if any(report["id"] == self.core.id for report in reports):
+        if any(report["id"] == self.core.id and not report.get("missing") for report in reports):
             self.core.out.fatal = f"the overlay has a broker named {self.core.name} already: rename this one"
         self._found(now)
 
