@@ -48,6 +48,7 @@ class Core:
         self.refused: dict[str, int] = {}  # counters of what was not taken, by reason
         self.finished = False  # left the overlay: the driver may stop
         self.leave: Callable[[float], None] = self._stop
+        self.drain: Callable[[float], None] = lambda now: None  # stop serving clients, before a restart
         self.forward: Callable[[Peer, Batch, int, float], None] | None = None
         self.accept: Callable[[Session, Publish, int, float], None] | None = None
         self.on_transport: Callable[[Link, float], None] | None = None

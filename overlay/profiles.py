@@ -65,4 +65,5 @@ def tree_broker(
     ):
         core.add(behaviour)
     core.leave = leave.leave
+    core.drain = attachments.drain
     return core

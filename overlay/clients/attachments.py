@@ -38,6 +38,7 @@ class Attachments(Quiet):
         self.greeting = greeting
         self.subscriptions = subscriptions
         self.drained: Callable[[Client], None] = lambda client: None  # set by Requests
+        self._draining = False  # this broker is about to stop
         self._waiting: dict[Link, Attach] = {}
         sync.on_ready.append(self._serve)
 
@@ -67,7 +68,7 @@ class Attachments(Quiet):
         core = self.core
         if not (PROTOCOL_OLDEST <= attach.newest and attach.oldest <= PROTOCOL):
             return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{PROTOCOL}")
-        if self.greeting.leaving:
+        if self.greeting.leaving or self._draining:
             return Refuse("leaving", f"{core.name} is leaving the overlay: attach to another broker")
         if (
             attach.client != identify(attach.name)
@@ -194,6 +195,11 @@ class Attachments(Quiet):
             self.core.numbered.pop(session.number, None)
             if self.core.clients.get(session.id) is session:
                 del self.core.clients[session.id]
+
+    def drain(self, now: float) -> None:
+        """Take nobody any more and send away who is there; the overlay stays as it is."""
+        self._draining = True
+        self.send_away(now)
 
     def send_away(self, now: float) -> None:
         """This broker stops: its clients are to attach to its neighbours."""
