@@ -1,7 +1,8 @@
 """SPEC T8: one broker answers for the whole overlay.
 
 A question goes down every link but the one it came by; each broker adds its own report to those of its
-neighbours. A neighbour that does not answer in time is named as missing.
+neighbours. A neighbour that does not answer in time is named as missing. What no longer fits into one
+frame is left out and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from overlay.links.session import Peer
 
 Report = dict[str, Any]
 MARGIN = 0.9  # of its own time a broker leaves to the next
+ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class Census(Quiet):
@@ -57,7 +59,7 @@ class Census(Quiet):
         own = None if through is not None else self._report(request)
 
         def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
-            decoded: list[Report] = [msgspec.json.decode(report) for report in reports]
+            decoded = read_reports(reports)
             decoded += [{"id": peer, "name": core.names.get(peer, "?"), "missing": True} for peer in missing]
             done(decoded, later)
 
@@ -104,7 +106,7 @@ class Census(Quiet):
             for answer in gather.answers:
                 reports += answer.reports
                 missing += answer.missing
-            finished(tuple(reports), tuple(missing), later)
+            finished(bounded(reports), tuple(missing), later)
 
         gather = self._open[key] = Gather(done)
         asked = [peer for peer in others if peer.link is not None]
@@ -116,3 +118,27 @@ class Census(Quiet):
         if asked:
             self.core.tell(onward, *asked)
         gather.start(now)
+
+
+def bounded(reports: list[bytes]) -> tuple[bytes, ...]:
+    """Those that fit into one answer, and one that says how many did not."""
+    room = ANSWER_BYTES
+    for count, report in enumerate(reports):
+        room -= len(report)
+        if room < 0:
+            rest = {"id": 0, "name": "", "left_out": len(reports) - count}
+            return (*reports[:count], msgspec.json.encode(rest))
+    return tuple(reports)
+
+
+def read_reports(reports: tuple[bytes, ...]) -> list[Report]:
+    """What other brokers wrote; what is not an object of one of them is passed over."""
+    found = []
+    for report in reports:
+        try:
+            content = msgspec.json.decode(report, type=Report)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+        if "id" in content:
+            found.append(content)
+    return found

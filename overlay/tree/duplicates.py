@@ -20,6 +20,13 @@ class LastSeen:
     def __init__(self) -> None:
         self.last: dict[Source, int] = {}
 
+    def first(self, source: Source, sequence: int) -> bool:
+        """Whether this is its first delivery here; it counts as delivered from now on."""
+        if sequence <= self.last.get(source, 0):
+            return False
+        self.last[source] = sequence
+        return True
+
     def forget(self, source: Source) -> None:
         self.last.pop(source, None)
 
@@ -37,7 +44,6 @@ class SeenWindow(LastSeen):
         self._bits: dict[Source, int] = {}
 
     def first(self, source: Source, sequence: int) -> bool:
-        """Whether this is its first delivery here; it counts as delivered from now on."""
         last = self.last.get(source, 0)
         bits = self._bits.get(source, 0)
         if sequence > last:

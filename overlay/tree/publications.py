@@ -8,7 +8,7 @@ by the attributes' bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from grapevine.filters.evaluate import matches
 from grapevine.wire import WireError, decode_attributes
@@ -28,24 +28,45 @@ from overlay.links.outgoing import Outgoing
 from overlay.links.session import Peer, Session
 from overlay.links.settling import Settling, cuts_of
 from overlay.tree.advertisements import Advertisements
-from overlay.tree.duplicates import LastSeen, SeenWindow
+from overlay.tree.duplicates import LastSeen, SeenWindow, Source
 from overlay.tree.subscriptions import Subscriptions
 
 
 class Route:
-    """Where publications with certain attributes go from one side: `links` are the append methods of
-    the neighbours' queues, `local` those of the clients' with the ids of their subscriptions."""
+    """Where publications with certain attributes go from one side: the neighbours' queues, and the
+    clients' with the ids of their subscriptions beside them."""
 
-    __slots__ = ("allowed", "clients", "links", "local", "named", "peers", "streams")
+    __slots__ = ("allowed", "clients", "ids", "links", "local", "named", "peers", "queues")
 
     def __init__(self, peers: list[Peer], clients: list[tuple[Client, bytes]], allowed: bool) -> None:
         self.peers = peers
         self.clients = clients
         self.allowed = allowed  # only asked where a client publishes
-        self.links = tuple(peer.out.queue.append for peer in peers)
-        self.local = tuple((c.out.queue.append, c.out.ids.append, ids) for c, ids in clients)
-        self.streams: tuple[Outgoing, ...] = (*(p.out for p in peers), *(c.out for c, _ in clients))
+        self.links = [peer.out.queue for peer in peers]
+        self.local = [client.out.queue for client, _ in clients]
+        self.queues = self.links + self.local
+        self.ids = [(client.out.ids, ids) for client, ids in clients]
         self.named: set[int] = set()  # publishers whose names all these clients know
+
+    def take(self, publications: list[Publication]) -> None:
+        """Append to every queue of the route."""
+        if len(publications) == 1:
+            publication = publications[0]
+            for queue in self.queues:
+                queue.append(publication)
+            for listed, ids in self.ids:
+                listed.append(ids)
+        else:
+            for queue in self.queues:
+                queue += publications
+            count = len(publications)
+            for listed, ids in self.ids:
+                listed += [ids] * count
+
+    def pass_on(self, publication: Publication) -> None:
+        """To the neighbours only: the clients have it."""
+        for queue in self.links:
+            queue.append(publication)
 
 
 NOWHERE = Route([], [], False)
@@ -75,28 +96,40 @@ class Publications(Quiet):
     def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
         """A client's own publications: this is their first broker."""
         assert isinstance(client, Client)
-        publisher, incarnation = client.id, client.incarnation
+        source = publisher, incarnation = client.id, client.incarnation
         publications = batch.publications[repeated:] if repeated else batch.publications
         for publication in publications:
             publication.publisher = publisher
             publication.incarnation = incarnation
             publication.accepted_at = now
-            publication.hops = publication.plane = 0
         record = Settling(client.incoming)
         if not client.unrestricted:
             publications = self._allowed(client, publications, record)
         self.accepted += len(publications)
-        self._route_all(client, publications, record, now)
+        used: dict[Route, None] = {}
+        self._route_run(client, publications, source, used, now)
+        self._hold(used, client, record)
 
     def forward(self, peer: Peer, batch: Batch, repeated: int, now: float) -> None:
+        """Cut the batch into runs of one publisher each."""
         publications = batch.publications[repeated:] if repeated else batch.publications
         record = Settling(peer.incoming)
         peer.received_total += len(publications)
-        for publication in publications:
-            publication.hops += 1
-        if publications and max(p.hops for p in publications) > HOPS:
-            publications = self._too_far(publications, record)
-        self._route_all(peer, publications, record, now)
+        used: dict[Route, None] = {}
+        publisher = incarnation = start = far = 0
+        for index, publication in enumerate(publications):
+            hops = publication.hops = publication.hops + 1
+            if hops > HOPS:
+                far += 1
+            if publication.publisher != publisher or publication.incarnation != incarnation:
+                if index > start:
+                    self._route_run(peer, publications[start:index], (publisher, incarnation), used, now)
+                publisher, incarnation, start = publication.publisher, publication.incarnation, index
+        run = publications[start:] if start else publications
+        if far:
+            run = self._too_far(run, record)
+        self._route_run(peer, run, (publisher, incarnation), used, now)
+        self._hold(used, peer, record)
 
     def _allowed(
         self, client: Client, publications: list[Publication], record: Settling
@@ -115,50 +148,55 @@ class Publications(Quiet):
 
     # --- through --------------------------------------------------------------------------------------
 
-    def _route_all(
-        self, side: Session, publications: Iterable[Publication], record: Settling, now: float
+    def _route_run(
+        self, side: Session, run: list[Publication], source: Source, used: dict[Route, None], now: float
     ) -> None:
+        """Route consecutive publications of one publisher, those of one route together."""
+        if not self.ordered or self.log is not None:
+            self._route_each(side, run, source, used, now)
+            return
         get = side.routes.at(self.subscriptions.generation).get
-        last_seen = self.seen.last
-        log = self.log
-        used: dict[Route, None] = {}
+        last = self.seen.last.get(source, 0)
         route = NOWHERE
-        source = (0, 0)
-        publisher = incarnation = last = 0
-        links, local = route.links, route.local
-        for publication in publications:
+        start = 0
+        for index, publication in enumerate(run):
             found = get(publication.attributes)
-            if found is None:
-                found = self._route(side, publication.attributes)
-            if found is not route:
-                route = found
-                links, local = route.links, route.local
+            sequence = publication.sequence
+            if found is not route or sequence <= last:
+                if index > start:
+                    route.take(run[start:index])
+                start = index
+                route = found if found is not None else self._route(side, publication.attributes)
                 used[route] = None
-            for append in links:
-                append(publication)
-            if not local:
-                if log is not None:
-                    log(side, publication, route, True, now)
-                continue
-            if publication.publisher != publisher or publication.incarnation != incarnation:
-                publisher, incarnation = source = publication.publisher, publication.incarnation
-                last = last_seen.get(source, 0)
-            if publisher not in route.named:
-                self._name(route, publisher)
-            fresh = publication.sequence > last
-            if fresh and self.ordered:
-                last = last_seen[source] = publication.sequence
-            elif not self.ordered:
-                fresh = self.seen.first(source, publication.sequence)  # type: ignore[attr-defined]
+                if route.clients and source[0] not in route.named:
+                    self._name(route, source[0])
+                if sequence <= last:
+                    route.pass_on(publication)
+                    self.duplicates += len(route.clients)
+                    start = index + 1
+                    continue
+            last = sequence
+        if start < len(run):
+            route.take(run[start:] if start else run)
+        self.seen.last[source] = last
+
+    def _route_each(
+        self, side: Session, run: list[Publication], source: Source, used: dict[Route, None], now: float
+    ) -> None:
+        """The same one by one, where each is logged or its window must be asked."""
+        for publication in run:
+            route = self._route(side, publication.attributes)
+            used[route] = None
+            if route.clients and source[0] not in route.named:
+                self._name(route, source[0])
+            fresh = self.seen.first(source, publication.sequence)
             if fresh:
-                for append, append_ids, ids in local:
-                    append(publication)
-                    append_ids(ids)
+                route.take([publication])
             else:
-                self.duplicates += 1
-            if log is not None:
-                log(side, publication, route, fresh, now)
-        self._hold(used, side, record)
+                route.pass_on(publication)
+                self.duplicates += len(route.clients)
+            if self.log is not None:
+                self.log(side, publication, route, fresh, now)
 
     def _hold(self, used: dict[Route, None], side: Session, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled."""
@@ -184,7 +222,8 @@ class Publications(Quiet):
             side.routes.offer(attributes, route)
         return route
 
-    def find_route(self, side: Session, attributes: bytes) -> Route:
+    def find_route(self, side: Session | None, attributes: bytes) -> Route:
+        """Without a side: what an administrator asks about."""
         try:
             content = decode_attributes(attributes)
         except WireError:
