@@ -13,9 +13,9 @@ INTRODUCTION = """# Configuration
 Written by `python -m daemon.settings`; a test fails when it no longer says what the code does.
 
 `grapevined --config FILE` reads TOML. Later layers win: defaults, the file, `FILE.d/*.toml` in the order of
-their names, the environment (`GRAPEVINE_BROKER__NAME=b1`), and `--set broker.name=b1`. `--check-config` checks and
-stops, `--default-config` prints the commented file. Mistakes are reported all at once, each with its file and
-key, and end with exit code 78.
+their names, the environment (`GRAPEVINE_BROKER__NAME=b1`), and `--set broker.name=b1`. `--check-config`
+checks and stops, `--default-config` prints the commented file. Mistakes are reported all at once, each with
+its file and key, and end with exit code 78.
 
 *reload*: a running broker takes a new value on SIGHUP or `pubctl broker reload`; *restart*: it does not, and
 says so. *cluster-wide*: all brokers of an overlay must agree; a difference is refused when two meet."""

@@ -15,12 +15,14 @@ from msgspec import Meta
 from overlay.settings import (
     ClientSettings,
     CoreSettings,
+    DeliveryLogSettings,
     LinkSettings,
     OverlaySettings,
     TreeSettings,
 )
 
 _OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSettings(), ClientSettings()
+_LOG = DeliveryLogSettings()
 
 
 def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
@@ -200,6 +202,10 @@ class DeliveryLog(Section, frozen=True):
     """What happened to which publication, for pubctl and Spark."""
 
     mode: Annotated[Literal["off", "sampled", "all"], key("which publications are logged")] = "off"
+    sample: Annotated[
+        int,
+        key("when sampled, one in so many of each publisher's publications, the same at every broker", ge=1),
+    ] = _LOG.sample
     content: Annotated[bool, key("log attributes and payload too")] = False
     dir: Annotated[str, key("directory of the segments; empty: `deliveries` in state_dir")] = ""
     segment_bytes: Annotated[int, key("a segment is closed and the next begun at this size", ge=4096)] = (
@@ -237,5 +243,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def core(self) -> CoreSettings:
         """The part that the core is told."""
-        told = {field: msgspec.to_builtins(getattr(self, field)) for field in CoreSettings.__struct_fields__}
+        told = {}
+        for section, default in msgspec.structs.asdict(CoreSettings()).items():
+            ours = getattr(self, section)
+            told[section] = {field: getattr(ours, field) for field in default.__struct_fields__}
         return msgspec.convert(told, CoreSettings)

@@ -1,0 +1,149 @@
+"""A daemon put together from its settings: state, keys, sockets, core, loop, in this order.
+
+Whatever can go wrong goes wrong here, before anything is promised to anybody: a Failure leaves no socket
+bound and no thread behind that matters.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from random import Random
+
+from daemon.clock import Clock
+from daemon.delivery_log import DeliveryLog
+from daemon.errors import Failure
+from daemon.keys import Keys, keys_directory, publish
+from daemon.logs import log
+from daemon.loop import Loop
+from daemon.receiving import Receiver
+from daemon.sending import Sender
+from daemon.settings import Settings
+from daemon.settings.checks import path_mistake
+from daemon.sockets import Sockets, bound_address, new_context, told_address
+from daemon.state import State, directory
+from daemon.watch import Watch
+from daemon.wires import Door, Wires
+from daemon.zap import Gate
+from matching.index import Index
+from overlay.core import Core
+from overlay.outbox import Event
+from overlay.profiles import tree_broker
+
+Neighbours = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def broker_name(settings: Settings) -> str:
+    return settings.broker.name or socket.gethostname()
+
+
+class Assembly:
+    """The parts of a running daemon, and their end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.name = broker_name(settings)
+        self.clock = Clock()
+        self.state = State(directory(settings, self.name))
+        self.keys = self._make_keys() if settings.security.curve else None
+        self.context = new_context()
+        self.delivery_log: DeliveryLog | None = None
+        self.doors: list[Door] = []
+        try:
+            self._connect()
+        except Failure:
+            self.context.destroy(0)
+            raise
+
+    def _connect(self) -> None:
+        settings = self.settings
+        self.gate = Gate(self.context, self.keys)
+        self.gate.start()
+        self.sockets = Sockets(self.context, settings.transport, self.keys)
+        for address in settings.broker.listen:
+            self._listen(address)
+        told = tuple(told_address(door.address) for door in self.doors)
+        self.addresses = settings.broker.addresses or told
+        self.control = settings.broker.control or f"ipc://{self.state.path}/control"
+        if mistake := path_mistake(self.control):
+            raise Failure(f"control socket: {mistake} (broker.control)")
+        self._listen(self.control)
+        public = self.keys.public if self.keys is not None else ""
+        publish(keys_directory(settings.security.keys), self.name, public, self.addresses)
+        self.core = self._make_core()
+        self.watch = Watch()
+        self.wires = Wires(self.watch, settings.transport.connections)
+        self.loop = self._make_loop()
+        if settings.delivery_log.mode != "off":
+            self.delivery_log = self._make_delivery_log()
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    def _make_keys(self) -> Keys:
+        security = self.settings.security
+        further = Path(security.authorised) if security.authorised else self.state.path / "authorised"
+        return Keys(keys_directory(security.keys), further.expanduser(), self.state.path / "key.secret")
+
+    def _listen(self, address: str) -> None:
+        router = self.sockets.listen(address)
+        secured = self.keys is not None and address.startswith("tcp://")
+        self.doors.append(Door(router, bound_address(router), secured))
+
+    def _make_core(self) -> Core:
+        now = self.clock()
+        incarnation = self.state.incarnation(now)
+        known: Neighbours = self.state.read("neighbours", Neighbours, ())
+        seed = Random(os.urandom(16))
+        return tree_broker(
+            self.name, incarnation, self.settings.core(), seed, self.addresses, known, matcher=Index
+        )
+
+    def _make_loop(self) -> Loop:
+        core, wires, transport = self.core, self.wires, self.settings.transport
+        self.sender = Sender(core, wires, self.settings.links.batch_bytes)
+        self.receiver = receiver = Receiver(core, wires, self.keys, transport.drain_frames)
+        for door in self.doors:
+            self.watch.add(door.socket, lambda now, door=door: receiver.drain_door(door, now))  # type: ignore[misc]
+        return Loop(
+            core,
+            self.clock,
+            self.watch,
+            self.sockets,
+            wires,
+            self.sender,
+            receiver,
+            self.state,
+            self.log_events,
+        )
+
+    def _make_delivery_log(self) -> DeliveryLog:
+        wanted = self.settings.delivery_log
+        path = Path(wanted.dir).expanduser() if wanted.dir else self.state.path / "deliveries"
+        names = self.core.names
+        writer = DeliveryLog(path, self.name, wanted.segment_bytes, lambda id: names.get(id, f"{id:016x}"))
+        writer.start()
+        return writer
+
+    def log_events(self, events: list[Event]) -> None:
+        """Notes are for people, the rest is the delivery log's."""
+        for event in events:
+            if event.event == "note":
+                log.info("%s", event.reason)
+        if self.delivery_log is not None:
+            self.delivery_log.put([event for event in events if event.event != "note"])
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Send what the sockets hold, for a limited time, and let go of everything."""
+        for wire in list(self.wires):
+            self.wires.drop(wire)
+        for door in self.doors:
+            door.socket.close()
+        if self.delivery_log is not None:
+            self.delivery_log.close()
+        self.context.term()
+        if self.control.startswith("ipc:///"):
+            Path(self.control.removeprefix("ipc://")).unlink(missing_ok=True)
+        self.state.close()

@@ -1,0 +1,61 @@
+"""Commands that concern the process and not the overlay: its configuration, its log, its end.
+
+They come as Command frames over the control socket or from an authorised key, and are answered like the
+core's own, since the core hands them over (`on_command`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from daemon.settings import ConfigError, Settings
+from daemon.settings.keys import table
+from grapevine.wire.messages import Answer, Command
+from overlay.core import Core
+from overlay.links.session import Link
+
+
+class Control:
+    def __init__(self, core: Core, settings: Settings, reload: Callable[[], list[str]]) -> None:
+        self.core = core
+        self.settings = settings
+        self._reload = reload
+        core.on_command("config", self.on_config)
+        core.on_command("reload", self.on_reload)
+
+    def on_config(self, link: Link, command: Command, now: float) -> None:
+        """The settings in force, and what each key is."""
+        keys = [
+            {"key": key.path, "value": value(self.settings, key.path), "reload": key.reload}
+            for section in table().values()
+            for key in section.values()
+        ]
+        self._answer(link, command, {"settings": keys})
+
+    def on_reload(self, link: Link, command: Command, now: float) -> None:
+        try:
+            self._answer(link, command, {"restart": self._reload()})
+        except ConfigError as error:
+            self._answer(link, command, {}, "failed", str(error))
+
+    def _answer(self, link: Link, command: Command, body: Any, outcome: str = "ok", text: str = "") -> None:
+        self.core.send(Answer(command.request, outcome, msgspec.json.encode(body), text), link)
+
+
+def value(settings: Settings, path: str) -> Any:
+    section, key = path.split(".")
+    return getattr(getattr(settings, section), key)
+
+
+def changed(old: Settings, new: Settings) -> tuple[list[str], list[str]]:
+    """Keys whose values differ: those that are taken now, and those that need a restart."""
+    now: list[str] = []
+    later: list[str] = []
+    for section in table().values():
+        for key in section.values():
+            if value(old, key.path) != value(new, key.path):
+                (now if key.reload else later).append(key.path)
+    return now, later

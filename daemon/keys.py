@@ -1,0 +1,100 @@
+"""Keys of this broker and of those who may connect to it (DECISIONS 17).
+
+The pair stays in the state directory, readable by its owner alone. The public key is written to the user's
+keys directory with this broker's addresses; every key found there is authorised, and brokers find each
+other's keys there by address. Further keys stand in a file, one a line. A mistake in any of these leaves
+what was authorised before as it was, and says so; at the start that is nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from time import monotonic
+
+from daemon.errors import Failure, next_step
+from daemon.logs import log
+from grapevine.client.keys import (
+    KEY_CHARS,
+    Entry,
+    KeyFileError,
+    authorised,
+    default_directory,
+    find_server,
+    load_or_create,
+    write_entry,
+)
+
+LOOK_AGAIN_S = 0.1  # the directory is read again for an unknown key, but not more often
+
+
+def keys_directory(configured: str) -> Path:
+    return Path(configured).expanduser().absolute() if configured else default_directory()
+
+
+def publish(directory: Path, name: str, public: str, addresses: Iterable[str]) -> None:
+    """Tell the user's other brokers and clients where this one is and which key it has (none: "")."""
+    try:
+        write_entry(directory, Entry(name, public, tuple(addresses)))
+    except KeyFileError as error:
+        raise Failure(f"{error}; change security.keys or its permissions") from None
+
+
+class Keys:
+    def __init__(self, directory: Path, further: Path, pair: Path) -> None:
+        self.directory = directory
+        self.further = further
+        self.authorised: frozenset[str] = frozenset()  # replaced as a whole: two threads read it
+        self._read_at = 0.0
+        try:
+            keys = load_or_create(pair)
+            self.public, self.secret = keys.public, keys.secret
+            self._read()
+        except (KeyFileError, ValueError) as error:
+            raise Failure(str(error)) from None
+        except OSError as error:
+            raise Failure(f"{error.filename}: {next_step(error)}") from None
+
+    def allows(self, key: str) -> bool:
+        """Whether this key may connect; a key unknown so far may have been written since."""
+        if key not in self.authorised and monotonic() - self._read_at >= LOOK_AGAIN_S:
+            self.read_again()
+        return key in self.authorised
+
+    def server_key(self, address: str) -> str:
+        """The key of the broker at `address`; LookupError says what to do."""
+        hint = f"copy its .broker.toml file to {self.directory}"
+        try:
+            found = find_server(self.directory, address).public
+        except KeyFileError as error:
+            raise LookupError(str(error)) from None
+        except LookupError:
+            raise LookupError(f"the key of the broker at {address} is not known: {hint}") from None
+        if not found:
+            raise LookupError(f"the broker at {address} has security.curve = false and this one has true")
+        return found
+
+    def read_again(self) -> None:
+        try:
+            self._read()
+        except (KeyFileError, OSError, ValueError) as error:
+            log.error("keys are left as they were: %s", error)
+
+    def _read(self) -> None:
+        self._read_at = monotonic()
+        entries = authorised(self.directory) if self.directory.is_dir() else {}
+        self.authorised = frozenset((self.public, *entries, *self._further()))
+
+    def _further(self) -> list[str]:
+        try:
+            lines = self.further.read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        keys = []
+        for number, line in enumerate(lines, 1):
+            word = line.split(maxsplit=1)[0] if line.strip() else "#"
+            if len(word) == KEY_CHARS:
+                keys.append(word)
+            elif not word.startswith("#"):
+                raise ValueError(f"{self.further}:{number}: a key has {KEY_CHARS} characters")
+        return keys

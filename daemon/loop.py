@@ -1,0 +1,181 @@
+"""The driver: one thread around the core.
+
+A turn: poll until the next deadline, read a bounded number of frames from every socket that has some,
+tick, one piece of deferred work, flush once, act on the outbox in the order journal, opens, sends,
+batches, logs, closes. Nothing in a turn waits for anybody; a socket that takes no more keeps its frames
+waiting and the core informed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import zmq
+
+from daemon.clock import Clock
+from daemon.logs import log
+from daemon.receiving import Receiver
+from daemon.sending import Sender
+from daemon.sockets import Sockets
+from daemon.state import State
+from daemon.watch import Watch
+from daemon.wires import Wire, Wires
+from overlay.core import Core
+from overlay.links.session import Kind
+from overlay.outbox import Event, Open, Outbox
+
+IDLE_S = 0.5  # the longest sleep
+RETRY_S = 0.002  # between two attempts to send what a socket did not take
+SWEEP_S = 5.0
+ADMIN_IDLE_S = 60.0  # an administrator's link is forgotten after this silence
+
+
+class Fatal(Exception):
+    """The core cannot go on; its text says why."""
+
+
+class Loop:
+    def __init__(
+        self,
+        core: Core,
+        clock: Clock,
+        watch: Watch,
+        sockets: Sockets,
+        wires: Wires,
+        sender: Sender,
+        receiver: Receiver,
+        state: State,
+        log_events: Callable[[list[Event]], None],
+    ) -> None:
+        self.core = core
+        self.clock = clock
+        self.watch = watch
+        self.sockets = sockets
+        self.wires = wires
+        self.sender = sender
+        self.receiver = receiver
+        self.state = state
+        self.log_events = log_events
+        self.busy_s = 0.0
+        self.turns = 0
+        self.slowest_turn_s = 0.0
+        self._calls: list[Callable[[float], float]] = []
+        self._due: list[float] = []
+        self._attempts: dict[tuple[str, ...], int] = {}
+        self._unknown: set[str] = set()  # addresses whose key is missing, each said once
+        self._eager = False  # something is left to do: do not sleep
+        self.at_intervals(self._sweep)
+
+    def at_intervals(self, call: Callable[[float], float]) -> None:
+        """`call(now)` returns when it is due again."""
+        self._calls.append(call)
+        self._due.append(0.0)
+
+    def call_all_soon(self) -> None:
+        """What is called at intervals is called in the next turn."""
+        self._due = [0.0] * len(self._due)
+
+    # --- a turn ----------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        sources = self.watch.wait(self._timeout_ms())
+        began = perf_counter()
+        now = self.clock()
+        self._eager = False
+        for read in self.watch.readers(sources):
+            if read(now):
+                self._eager = True
+        self.core.tick(now)
+        if self.core.work(now):
+            self._eager = True
+        if self.wires.backlogged and self.sender.retry(now):
+            self._eager = True
+        self._call_due(now)
+        self._act(self.core.flush(now), now)
+        if self.wires.gone:
+            self._bury(now)
+        self.turns += 1
+        spent = perf_counter() - began
+        self.busy_s += spent
+        if spent > self.slowest_turn_s:
+            self.slowest_turn_s = spent
+
+    def _timeout_ms(self) -> int:
+        if self._eager or self.core.out:
+            return 0
+        now = self.clock()
+        sleep = min(IDLE_S, min(self._due) - now)
+        deadline = self.core.next_deadline()
+        if deadline is not None:
+            sleep = min(sleep, deadline - now)
+        if self.wires.backlogged:
+            sleep = min(sleep, RETRY_S)
+        return 0 if sleep <= 0 else int(sleep * 1000) + 1
+
+    def _call_due(self, now: float) -> None:
+        for index, due in enumerate(self._due):
+            if now >= due:
+                self._due[index] = self._calls[index](now)
+
+    def _act(self, out: Outbox, now: float) -> None:
+        """Calls into the core on the way (a peer is gone, a link is up) fill the lists for the next turn."""
+        if not out:
+            return
+        for record in out.journal:
+            self.state.write(record.key, record.value)
+        for wanted in out.opens:
+            self._open(wanted, now)
+        if out.sends:
+            self.sender.send_all(out.sends)
+        if out.batches:
+            self.sender.send_batches(out.batches)
+        if out.logs:
+            self.log_events(out.logs)
+        for number in out.closes:
+            if (wire := self.wires.by_number.get(number)) is not None:
+                self.wires.drop(wire)
+        fatal = out.fatal
+        out.clear()
+        if fatal:
+            raise Fatal(fatal)
+
+    # --- links -----------------------------------------------------------------------------------
+
+    def _open(self, wanted: Open, now: float) -> None:
+        attempt = self._attempts.get(wanted.addresses, 0)
+        address = wanted.addresses[attempt % len(wanted.addresses)]
+        self._attempts[wanted.addresses] = attempt + 1  # the next attempt takes the next address
+        try:
+            dealer = self.sockets.dial(address)
+        except LookupError as error:
+            if address not in self._unknown:
+                self._unknown.add(address)
+                log.warning("%s", error)
+            return
+        self._unknown.discard(address)
+        wire = self.wires.dialled(dealer, address, self.receiver.drain_dealer, self._broken, now)
+        try:
+            dealer.connect(address)
+        except zmq.ZMQError as error:
+            log.warning("cannot dial %s: %s", address, error.strerror)
+        self.core.link_up(wire.number, address, Kind.PEER, now, dial=wanted.dial)
+
+    def _broken(self, wire: Wire, now: float) -> None:
+        self.wires.drop(wire)
+        self.core.link_down(wire.number, now)
+
+    def _bury(self, now: float) -> None:
+        """Tell the core of the links that sending found dead."""
+        for wire in list(self.wires.gone):
+            self._broken(wire, now)
+            self._eager = True
+
+    def _sweep(self, now: float) -> float:
+        """Links that the core does not know, and administrators who went away without a word."""
+        for wire in list(self.wires):
+            if wire.kind is Kind.ADMIN and now - wire.heard_at > ADMIN_IDLE_S:
+                self.core.link_down(wire.number, now)
+            if wire.number not in self.core.links:
+                self.wires.drop(wire)
+        return now + SWEEP_S

@@ -1,0 +1,175 @@
+"""The life of the process: signals, readiness, watchdog, reload, the end and its exit code."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from daemon.assembly import Assembly
+from daemon.control import Control, changed
+from daemon.errors import EXIT_FAILED, EXIT_OK, Failure
+from daemon.logs import log, set_level
+from daemon.loop import Fatal
+from daemon.measure import Measures
+from daemon.memory import calm_collector, keep_large_blocks
+from daemon.notify import Notify
+from daemon.settings import ConfigError, Settings
+from daemon.stopping import Stopping
+
+STATUS_S = 10.0
+
+
+class Process:
+    def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
+        self.settings = settings
+        self._reread = reread
+        self._signals: list[int] = []
+        self.ready = False
+        raise_descriptor_limit()
+        keep_large_blocks()
+        self.parts = Assembly(settings)
+        self.loop, self.core = self.parts.loop, self.parts.core
+        self.notify = Notify()
+        self.stopping = Stopping(self.core)
+        self.control = Control(self.core, settings, self.reload)
+        self._listen_to_signals()
+        self.started_at = self.parts.clock()
+        self.loop.at_intervals(self._report_ready)
+        self.loop.at_intervals(Measures(self.loop))
+        self.loop.at_intervals(self._report_status)
+        self.loop.at_intervals(self.stopping)
+        if self.notify.watchdog_s:
+            self.loop.at_intervals(self._feed_watchdog)
+
+    def run(self) -> int:
+        log.info("listening on %s, control %s", ", ".join(self.parts.addresses), self.parts.control)
+        self.core.start(self.parts.clock())
+        calm_collector()
+        try:
+            while not self.stopping.over and not self.core.finished:
+                self.loop.turn()
+                if self._signals:
+                    self._act_on_signals()
+        except (Fatal, Failure) as error:
+            log.error("%s", error)
+            return self._end(EXIT_FAILED)
+        except Exception:
+            recent = " ".join(f"{link}:{kind}:{size}" for link, kind, size in self.parts.receiver.recent)
+            log.exception("a mistake of our own; the last frames (link:kind:bytes) were %s", recent)
+            return self._end(EXIT_FAILED)
+        return self._end(EXIT_OK)
+
+    def _end(self, code: int) -> int:
+        self.notify.stopping()
+        if code == EXIT_OK:
+            self.loop.turn()
+            if self.core.finished:
+                self.parts.state.write("neighbours", [])
+        self.parts.close()
+        log.info("stopped")
+        return code
+
+    # --- signals ---------------------------------------------------------------------------------
+
+    def _listen_to_signals(self) -> None:
+        """A handler only notes the signal; a pipe wakes the loop."""
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        self._wakeup = (reader, writer)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        self.parts.watch.add(reader.fileno(), self._woken)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signals.append(number)
+
+    def _woken(self, now: float) -> bool:
+        try:
+            self._wakeup[0].recv(4096)
+        except BlockingIOError:
+            pass
+        return False
+
+    def _act_on_signals(self) -> None:
+        signals, self._signals = self._signals, []
+        for number in signals:
+            if number == signal.SIGHUP:
+                self._reload_and_say()
+            else:
+                self.notify.stopping()
+                self.stopping.ask(self.parts.clock(), self.settings.transport.drain_s)
+                self.loop.call_all_soon()
+
+    # --- reload ----------------------------------------------------------------------------------
+
+    def _reload_and_say(self) -> None:
+        self.notify.send(reloading="1")
+        try:
+            self.reload()
+        except ConfigError as error:
+            for problem in error.problems:
+                log.error("not reloaded: %s", problem)
+        self.notify.ready(self._status())
+
+    def reload(self) -> list[str]:
+        """Take the keys that can be taken; returns those that need a restart. Raises ConfigError, and then
+        nothing has changed."""
+        fresh = self._reread()
+        now, later = changed(self.settings, fresh)
+        if self.parts.keys is not None:
+            self.parts.keys.read_again()
+        self._take(fresh)
+        log.info("reloaded: %s", ", ".join(now) or "nothing changed")
+        if later:
+            log.warning("these need a restart: %s", ", ".join(later))
+        return later
+
+    def _take(self, fresh: Settings) -> None:
+        """The keys marked reload (daemon.settings.sections)."""
+        set_level(fresh.log.level)
+        if self.parts.keys is not None and fresh.security.authorised:
+            self.parts.keys.further = Path(fresh.security.authorised).expanduser()
+            self.parts.keys.read_again()
+        self.settings = fresh
+        self.control.settings = fresh
+
+    # --- readiness -------------------------------------------------------------------------------
+
+    def _report_ready(self, now: float) -> float:
+        late = now >= self.started_at + self.settings.transport.ready_s
+        if not self.ready and (self.core.ready or late):
+            self.ready = True
+            log.info(
+                "ready after %.3f s%s",
+                now - self.started_at,
+                "" if self.core.ready else ", without all neighbours",
+            )
+            self.notify.ready(self._status())
+        return now + 3600 if self.ready else now + 0.01
+
+    def _status(self) -> str:
+        clients, peers = len(self.core.clients), sum(p.link is not None for p in self.core.peers.values())
+        return f"{peers} of {len(self.core.peers)} neighbours, {clients} clients"
+
+    def _report_status(self, now: float) -> float:
+        if self.ready and not self.stopping.asked:
+            self.notify.status(self._status())
+        return now + STATUS_S
+
+    def _feed_watchdog(self, now: float) -> float:
+        self.notify.watchdog()
+        return now + self.notify.watchdog_s / 3
+
+
+def raise_descriptor_limit() -> None:
+    """As many connections as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,168 @@
+"""Frames to the core. Reading is bounded per socket and turn, so that everything read is also sent on
+before more is read, and a busy peer starves nobody.
+
+The first frame of an unknown peer decides what it is: Hello a broker, Attach a client, Command an
+administrator. Anything else from there is answered with Reset if it is one of our messages (the peer
+knows a link that we do not) and counted if not; nothing is kept for it either way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from time import perf_counter
+
+import zmq
+
+from daemon.keys import Keys
+from daemon.logs import log
+from daemon.sockets import Socket
+from daemon.wires import Door, Wire, Wires
+from grapevine.wire.codec import decode, encode
+from grapevine.wire.errors import WireError
+from grapevine.wire.messages import KINDS, Attach, Batch, Command, Hello, Publish, Reset
+from overlay.core import Core
+from overlay.links.session import Kind
+
+GREETINGS = {Hello.kind: Kind.PEER, Attach.kind: Kind.CLIENT, Command.kind: Kind.ADMIN}
+PUBLICATIONS = frozenset((Batch.kind, Publish.kind))
+MISTAKES_MAX = 3  # wrong frames on one link before it is closed
+_RESET = encode(Reset())
+
+
+class Receiver:
+    def __init__(self, core: Core, wires: Wires, keys: Keys | None, frames_max: int) -> None:
+        self.core = core
+        self.wires = wires
+        self.keys = keys
+        self.frames_max = frames_max
+        self.frames = 0
+        self.bytes = 0
+        self.publications = 0
+        self.matching_s = 0.0  # spent inside the core's data path
+        self.refused: Counter[str] = Counter()
+        self.recent: deque[tuple[int, int, int]] = deque(maxlen=64)  # (link, kind, bytes), for a post-mortem
+
+    # --- sockets ---------------------------------------------------------------------------------
+
+    def drain_door(self, door: Door, now: float) -> bool:
+        """Read what a ROUTER has; True if the limit was reached and there may be more."""
+        recv = door.socket.recv
+        wires = door.wires
+        for _ in range(self.frames_max):
+            try:
+                identity = recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return False
+            frame = recv(zmq.NOBLOCK, False)
+            if frame.more:
+                self._skip(door.socket)
+                continue
+            wire = wires.get(identity)
+            if door.secured:
+                wire = self._attributed(door, identity, wire, str(frame.get("User-Id")), frame.buffer, now)
+            elif wire is None:
+                wire = self._enter(door, identity, "", frame.buffer, now)
+            if wire is not None:
+                self.take(wire, frame.buffer, now)
+        return True
+
+    def drain_dealer(self, wire: Wire, now: float) -> bool:
+        recv = wire.socket.recv
+        for _ in range(self.frames_max):
+            if wire.socket.closed:
+                return False
+            try:
+                frame = recv(zmq.NOBLOCK, False)
+            except zmq.Again:
+                return False
+            if frame.more:
+                self._skip(wire.socket)
+                continue
+            self.take(wire, frame.buffer, now)
+        return True
+
+    def _skip(self, socket: Socket) -> None:
+        """The rest of a message in several parts: none of ours."""
+        self.refused["parts"] += 1
+        while socket.recv(zmq.NOBLOCK, False).more:
+            pass
+
+    # --- who is it -------------------------------------------------------------------------------
+
+    def _attributed(
+        self, door: Door, identity: bytes, wire: Wire | None, user: str, frame: memoryview, now: float
+    ) -> Wire | None:
+        """The wire that the frame's key may speak on, by the key and never by the routing id alone."""
+        if self.keys is None or user not in self.keys.authorised:
+            self.refused["revoked"] += 1
+            if wire is not None and wire.user == user:
+                self.close(wire, now, "its key is no longer authorised")
+            return None
+        if wire is None:
+            return self._enter(door, identity, user, frame, now)
+        if wire.user != user:
+            if not len(frame) or frame[0] not in GREETINGS:
+                self.refused["forged"] += 1
+                return None
+            self.close(wire, now, "another key took its routing id over")
+            return self._enter(door, identity, user, frame, now)
+        return wire
+
+    def _enter(self, door: Door, identity: bytes, user: str, frame: memoryview, now: float) -> Wire | None:
+        kind = GREETINGS.get(frame[0]) if len(frame) else None
+        if kind is None:
+            self.refused["unknown"] += 1
+            if len(frame) and frame[0] in KINDS:
+                self._answer(door, identity)
+            return None
+        if self.wires.full:
+            self.refused["connections"] += 1
+            return None
+        try:
+            decode(frame)
+        except WireError:
+            self.refused["wrong"] += 1
+            return None
+        wire = self.wires.enter(door, identity, user, kind, now)
+        self.core.link_up(wire.number, user or door.address, kind, now)
+        return wire
+
+    def _answer(self, door: Door, identity: bytes) -> None:
+        try:
+            door.socket.send(identity, zmq.NOBLOCK | zmq.SNDMORE)
+            door.socket.send(_RESET, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            pass  # gone, or not reading: it keeps asking or it does not
+
+    # --- what does it say ------------------------------------------------------------------------
+
+    def take(self, wire: Wire, frame: memoryview, now: float) -> None:
+        self.frames += 1
+        self.bytes += len(frame)
+        wire.heard_at = now
+        try:
+            message = decode(frame)
+        except WireError as error:
+            self._mistake(wire, error, now)
+            return
+        kind = message.kind
+        self.recent.append((wire.number, kind, len(frame)))
+        if kind in PUBLICATIONS:
+            before = perf_counter()
+            self.core.publications(wire.number, message, now)  # type: ignore[arg-type]
+            self.matching_s += perf_counter() - before
+            self.publications += len(message.publications)  # type: ignore[union-attr]
+        else:
+            self.core.receive(wire.number, message, now)
+
+    def _mistake(self, wire: Wire, error: WireError, now: float) -> None:
+        self.refused["wrong"] += 1
+        wire.mistakes += 1
+        log.debug("%r sent a wrong frame: %s", wire, error)
+        if wire.mistakes >= MISTAKES_MAX:
+            self.close(wire, now, f"{wire.mistakes} wrong frames, the last: {error}")
+
+    def close(self, wire: Wire, now: float, why: str) -> None:
+        log.warning("%r closed: %s", wire, why)
+        self.wires.drop(wire)
+        self.core.link_down(wire.number, now)
