@@ -7,6 +7,9 @@ from random import Random
 
 from matching.interface import Matcher
 from matching.scan import Scan
+from overlay.administration.administration import Administration
+from overlay.administration.reports import Reports
+from overlay.administration.trace import Trace
 from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
 from overlay.core import Core
@@ -48,6 +51,8 @@ def tree_broker(
     attachments = Attachments(greeting, sync, subscriptions)
     requests = Requests(attachments, advertisements, subscriptions)
     leave = Leave(join, greeting, sync, attachments, publications)
+    reports = Reports(census, greeting, join, advertisements, subscriptions, publications, attachments)
+    trace = Trace(publications)
     # Sync comes last: when it hears of a link, the others have announced their tables on it.
     for behaviour in (
         greeting,
@@ -61,6 +66,9 @@ def tree_broker(
         attachments,
         requests,
         leave,
+        reports,
+        trace,
+        Administration(census, trace),
         sync,
     ):
         core.add(behaviour)

@@ -283,6 +283,27 @@ class CensusAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     missing: Ids = ()  # neighbours that did not answer
 
 
+class TraceRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where would a publication with these attributes go from you? Sent along the path it would take."""
+
+    kind: ClassVar[int] = 27
+    origin: Id
+    incarnation: Id
+    number: Count
+    attributes: AttributeBytes
+    hops: Hops
+    deadline_s: Seconds = 5.0
+
+
+class TraceAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    kind: ClassVar[int] = 28
+    origin: Id
+    incarnation: Id
+    number: Count
+    reports: Reports  # one JSON object per broker on the path
+    missing: Ids = ()
+
+
 # --- clients: 40-59 ----------------------------------------------------------------------------
 
 
@@ -442,6 +463,7 @@ RESERVED: dict[int, str] = {
 PeerMessage: TypeAlias = (
     Hello | Refuse | Reset | Marks | Batch | Ping | Pong | TablesSent | SyncDone | Leaving | LeaveHeld
     | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed | CensusRequest | CensusAnswer
+    | TraceRequest | TraceAnswer
 )  # fmt: skip
 ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
@@ -452,6 +474,7 @@ Message: TypeAlias = PeerMessage | ClientMessage | Command | Answer
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Refuse, Reset, Marks, Batch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld, LeaveDone,
     Advertise, Unadvertise, Subscribe, Unsubscribe, Confirmed, CensusRequest, CensusAnswer,
+    TraceRequest, TraceAnswer,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     Deliver, Names, Detach, GoAway, Dropped, Command, Answer,
 )  # fmt: skip

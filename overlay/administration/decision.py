@@ -1,0 +1,131 @@
+"""What one broker would do with a publication, and why: the row of a trace.
+
+The route is asked of the data path itself (Publications.find_route), so a trace cannot tell another story
+than a publication. Beside it stands the reason for every neighbour: taken because something there matches,
+or not taken because nothing does, because it came from there, or because the link is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grapevine.filters.normal import Value
+from grapevine.wire import WireError, decode_attributes
+from grapevine.wire.limits import HOPS
+from overlay.administration.labels import filter_text, label
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.links.session import Peer, Session
+from overlay.tree.publications import Publications, Route
+from overlay.tree.subscriptions import SubscriptionEntry
+
+Row = dict[str, Any]
+
+MATCHED = "matched"
+NO_MATCH = "no match"
+CAME_FROM = "came from there"
+NOT_ADVERTISED = "not advertised"  # nobody advertised it here, so subscriptions were not sent here
+SUSPENDED = "suspended"  # matched; waits for the link to return
+NOT_ALLOWED = "not allowed"
+DUPLICATE = "duplicate"
+TOO_FAR = "too far"
+MALFORMED = "malformed"
+EXAMPLES = 20  # subscriptions listed for one neighbour or client; all are counted
+CLIENTS = 200
+
+
+class Decision:
+    """`onward` are the neighbours that would get the publication from here."""
+
+    def __init__(
+        self, core: Core, publications: Publications, side: Session | None, attributes: bytes, hops: int
+    ) -> None:
+        self.core = core
+        self.publications = publications
+        self.side = side
+        self.hops = hops
+        self.onward: list[Peer] = []
+        self.row: Row = {"id": core.id, "broker": core.name, "hops": hops, "verdict": ""}
+        self.row["from"] = side.name if isinstance(side, Peer) else None
+        try:
+            content = decode_attributes(attributes)
+        except WireError:
+            self._stop(MALFORMED)
+            return
+        self._decide(attributes, content)
+
+    def _decide(self, attributes: bytes, content: Mapping[str, Value]) -> None:
+        route = self.publications.find_route(self.side, attributes)
+        if isinstance(self.side, Client) and not (self.side.unrestricted or route.allowed):
+            self._stop(NOT_ALLOWED)
+        elif self.hops > HOPS:
+            self._stop(TOO_FAR)
+        else:
+            self.onward = [peer for peer in route.peers if peer.link is not None]
+            neighbours = self._neighbours(route, content)
+            clients = self._clients(route, content)
+            self.row["neighbours"], self.row["clients"] = neighbours, clients[:CLIENTS]
+            self.row["client_count"] = len(clients)
+            self.row["verdict"] = MATCHED if route.peers or clients else NO_MATCH
+
+    def _stop(self, verdict: str) -> None:
+        self.row["verdict"] = verdict
+        self.row["neighbours"], self.row["clients"] = [], []
+
+    # --- neighbours -----------------------------------------------------------------------------------
+
+    def _neighbours(self, route: Route, content: Mapping[str, Value]) -> list[Row]:
+        subscriptions = self.publications.subscriptions
+        matching: dict[Session, list[SubscriptionEntry]] = {}
+        for number in subscriptions.remote.match(content):
+            entry = subscriptions.table.entry(number)
+            matching.setdefault(entry.source, []).append(entry)
+        advertised = subscriptions.flooding or self._advertised(content)
+        return [
+            self._neighbour(peer, peer in route.peers, matching.get(peer, []), advertised)
+            for peer in self.core.peers.values()
+        ]
+
+    def _advertised(self, content: Mapping[str, Value]) -> bool:
+        return bool(self.publications.advertisements.index.match(content))
+
+    def _neighbour(self, peer: Peer, taken: bool, entries: list[SubscriptionEntry], advertised: bool) -> Row:
+        if taken:
+            reason = MATCHED if peer.link is not None else SUSPENDED
+        elif peer is self.side:
+            reason = CAME_FROM
+        else:
+            reason = NO_MATCH if advertised else NOT_ADVERTISED
+        return {"name": peer.name, "taken": taken, "reason": reason, **self._matching(entries)}
+
+    # --- clients --------------------------------------------------------------------------------------
+
+    def _clients(self, route: Route, content: Mapping[str, Value]) -> list[Row]:
+        subscriptions = self.publications.subscriptions
+        matching: dict[Session, list[SubscriptionEntry]] = {}
+        for number in subscriptions.local.match(content):
+            entry = subscriptions.table.entry(number)
+            matching.setdefault(entry.source, []).append(entry)
+        return [
+            {"name": client.name, "numbers": numbers(ids), **self._matching(matching.get(client, []))}
+            for client, ids in route.clients
+        ]
+
+    def _matching(self, entries: list[SubscriptionEntry]) -> Row:
+        return {"count": len(entries), "subscriptions": [self._entry(e) for e in entries[:EXAMPLES]]}
+
+    def _entry(self, entry: SubscriptionEntry) -> Row:
+        """A matching subscription; `covered_by` is the one by which the side it came from knows of it."""
+        subscriptions, names = self.publications.subscriptions, self.core.names
+        row = {"id": label(*entry.key, names), "filter": filter_text(entry.item.filter)}
+        announced = subscriptions.announced.get(self.side) if isinstance(self.side, Peer) else None
+        if announced is not None and (coverer := announced.coverer.get(entry.number)) is not None:
+            row["covered_by"] = label(*subscriptions.table.entry(coverer).key, names)
+        return row
+
+
+def numbers(packed: bytes) -> list[int]:
+    """A client's own numbers of its subscriptions, from the form they have in a delivery."""
+    words = (packed[at : at + 4] for at in range(0, min(len(packed), 4 * EXAMPLES), 4))
+    return [int.from_bytes(word, "little") for word in words]

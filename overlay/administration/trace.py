@@ -1,0 +1,105 @@
+"""The path of one publication, with the reason at every broker on it.
+
+The question travels exactly as the publication would: each broker decides, asks the neighbours it would
+send to, and answers with its own row and theirs. Nothing is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from grapevine.wire.limits import HOPS
+from grapevine.wire.messages import TraceAnswer, TraceRequest
+from overlay.administration.decision import DUPLICATE, Decision, Row
+from overlay.behaviour import Quiet
+from overlay.core import Core
+from overlay.gather import Gather
+from overlay.links.session import Peer, Session
+from overlay.tree.census import MARGIN, bounded, read_reports
+from overlay.tree.publications import Publications
+
+OPEN_MAX = 1_000  # traces under way at one broker
+Finished = Callable[[tuple[bytes, ...], tuple[int, ...], float], None]
+
+
+class Trace(Quiet):
+    def __init__(self, publications: Publications) -> None:
+        self.publications = publications
+        self._number = 0
+        self._open: dict[tuple[int, int, int], Gather] = {}
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(TraceRequest, self.on_request)
+        core.on(TraceAnswer, self.on_answer)
+
+    def ask(
+        self,
+        attributes: bytes,
+        client: Session | None,
+        now: float,
+        done: Callable[[list[Row], float], None],
+        deadline_s: float,
+    ) -> None:
+        """Trace from here, as if `client` published it, or somebody who may."""
+        self._number += 1
+        core = self.core
+        request = TraceRequest(core.id, core.incarnation, self._number, attributes, 0, deadline_s)
+
+        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+            rows = read_reports(reports)
+            rows += [{"id": peer, "broker": core.names.get(peer, "?"), "missing": True} for peer in missing]
+            done(rows, later)
+
+        self._follow(request, client, finished, now)
+
+    def on_request(self, peer: Peer, request: TraceRequest, now: float) -> None:
+        link = peer.link
+
+        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+            if link is not None and peer.link is link:
+                answer = TraceAnswer(request.origin, request.incarnation, request.number, reports, missing)
+                self.core.send(answer, link)
+
+        self._follow(request, peer, finished, now)
+
+    def on_answer(self, peer: Peer, answer: TraceAnswer, now: float) -> None:
+        gather = self._open.get((answer.origin, answer.incarnation, answer.number))
+        if gather is not None:
+            gather.answer(peer, answer, now)
+
+    def _follow(self, request: TraceRequest, side: Session | None, finished: Finished, now: float) -> None:
+        key = (request.origin, request.incarnation, request.number)
+        if key in self._open or len(self._open) >= OPEN_MAX:
+            finished((self._again(request, side),), (), now)
+            return
+        decision = Decision(self.core, self.publications, side, request.attributes, request.hops)
+
+        def done(gather: Gather, later: float) -> None:
+            self._open.pop(key, None)
+            reports = [msgspec.json.encode(decision.row)]
+            missing = [peer.id for peer in gather.missing]
+            for answer in gather.answers:
+                reports += answer.reports
+                missing += answer.missing
+            finished(bounded(reports), tuple(missing), later)
+
+        gather = self._open[key] = Gather(done)
+        for peer in decision.onward:
+            gather.wait_for(peer)
+        gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
+        hops, deadline_s = min(request.hops + 1, HOPS), request.deadline_s * MARGIN
+        onward = msgspec.structs.replace(request, hops=hops, deadline_s=deadline_s)
+        self.core.tell(onward, *decision.onward)
+        gather.start(now)
+
+    def _again(self, request: TraceRequest, side: Session | None) -> bytes:
+        """On a cycle the question comes round: the publication would be dropped as a duplicate."""
+        row = {"id": self.core.id, "broker": self.core.name, "hops": request.hops, "verdict": DUPLICATE}
+        row |= {"from": side.name if side is not None else None, "neighbours": [], "clients": []}
+        return msgspec.json.encode(row)
+
+    def validate(self) -> None:
+        assert len(self._open) <= OPEN_MAX

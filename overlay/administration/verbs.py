@@ -1,0 +1,38 @@
+"""Every verb that an administrator can say, and whether it changes anything.
+
+This is the one place that says so: roles will ask it. Verbs of the driver (its configuration, its
+process) stand here too, although the driver answers them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Access(Enum):
+    READ = "read"
+    WRITE = "write"
+
+
+VERBS: dict[str, Access] = {
+    "status": Access.READ,
+    "broker.ls": Access.READ,
+    "broker.info": Access.READ,
+    "broker.ping": Access.READ,
+    "broker.drain": Access.WRITE,
+    "link.ls": Access.READ,
+    "topo.show": Access.READ,
+    "subs.ls": Access.READ,
+    "subs.explain": Access.READ,
+    "adv.ls": Access.READ,
+    "client.ls": Access.READ,
+    "client.info": Access.READ,
+    "trace": Access.READ,
+    "config": Access.READ,
+    "reload": Access.WRITE,
+}
+
+
+def access(verb: str) -> Access:
+    """An unknown verb is taken for one that changes something."""
+    return VERBS.get(verb, Access.WRITE)
