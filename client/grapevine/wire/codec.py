@@ -110,7 +110,7 @@ _decode_attributes = cast(
 )
 
 
-def decode(frame: bytes) -> Message:
+def decode(frame: bytes | memoryview) -> Message:
     """The message of a frame, within every limit. Raises WireError and nothing else."""
     if not frame or len(frame) > FRAME_BYTES:
         raise WireError(f"frame of {len(frame)} bytes")

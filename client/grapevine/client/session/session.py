@@ -397,6 +397,11 @@ class Session:
         """The application has read so many entries of the queues."""
         self.incoming.consumed += entries
 
+    @property
+    def owes_credit(self) -> bool:
+        """The broker should hear that there is room again."""
+        return self.state == State.ATTACHED and self.incoming.owes_marks()
+
     def on_names(self, names: wire.Names, now: float) -> None:
         self.incoming.name(names.publisher, names.name, names.broker_name)
 

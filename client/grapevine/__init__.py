@@ -1,0 +1,56 @@
+"""Client library of grapevine, a content-based publish/subscribe broker over ZeroMQ.
+
+    with grapevine.connect("tcp://127.0.0.1:7470", name="quotes") as client:
+        client.publish({"class": "STOCK", "symbol": "YHOO", "volume": 6200}, b"payload")
+
+`grapevine.aio.connect` is the same for asyncio. Errors are one tree under `grapevine.Error`. What needs
+ZeroMQ is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from grapevine.errors import Closed, Error, FilterError, NotAllowed, Timeout, Undelivered, Unreachable
+
+if TYPE_CHECKING:
+    import grapevine.aio as aio
+    from grapevine.client.session.message import Message
+    from grapevine.client.sync import Advertisement, Client, Subscription, connect
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Advertisement",
+    "Client",
+    "Closed",
+    "Error",
+    "FilterError",
+    "Message",
+    "NotAllowed",
+    "Subscription",
+    "Timeout",
+    "Undelivered",
+    "Unreachable",
+    "aio",
+    "connect",
+]
+
+_LATE = {
+    "Advertisement": "grapevine.client.sync",
+    "Client": "grapevine.client.sync",
+    "Message": "grapevine.client.session.message",
+    "Subscription": "grapevine.client.sync",
+    "connect": "grapevine.client.sync",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "aio":
+        return import_module("grapevine.aio")
+    if name in _LATE:
+        value = getattr(import_module(_LATE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'grapevine' has no attribute {name!r}")

@@ -1,0 +1,373 @@
+"""The client for asyncio: the same engine, turned by the event loop when the socket has something.
+
+No task and no future per message. What is published in one step of the loop leaves in the next as one
+batch; a reader that waits gets whole runs of messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+import zmq
+
+from grapevine.client import options
+from grapevine.client.engine import Engine
+from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
+from grapevine.client.session import AdvertisementState, Message, SubscriptionState
+from grapevine.errors import Closed, Error, Timeout, Unreachable
+from grapevine.filters import Filter, Value
+
+RUN = 1024  # messages that an iterator takes at a time
+
+
+class connect:
+    """`async with connect(...) as client`, or `client = await connect(...)` and `await client.close()`."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        name: str | None = None,
+        *,
+        on_slow: Slow = "drop_oldest",
+        publish_window: int = options.PUBLISH_WINDOW,
+        receive_window: int = options.RECEIVE_WINDOW,
+        keys: Keys = None,
+        incarnation: int | None = None,
+        timeout: float = options.CONNECT_S,
+    ) -> None:
+        self._engine = options.make_engine(
+            brokers, name, on_slow, publish_window, receive_window, keys, incarnation
+        )
+        self._timeout = timeout
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._connect().__await__()
+
+    async def _connect(self) -> Client:
+        client = self._client = Client(self._engine)
+        try:
+            await client._wait(self._engine.attached, self._timeout, "no broker")
+        except Timeout:
+            await client.close(0)
+            raise self._engine.error or Unreachable("no broker has answered") from None
+        except BaseException:
+            await client.close(0)
+            raise
+        return client
+
+    async def __aenter__(self) -> Client:
+        return await self._connect()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._client is not None
+        await self._client.close(options.CLOSE_S if error is None else 0)
+
+
+class Client:
+    """Made by `connect`; belongs to the event loop that it was made in."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._session = engine.session
+        self._loop = asyncio.get_running_loop()
+        self._goals: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self._sources: list[int] = []
+        self._planned = False  # a turn comes with the loop's next step
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._subscriptions: dict[int, Subscription] = {}
+        engine.relinked = self._watch
+        self._plan()
+
+    # --- who and where ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._session.name
+
+    @property
+    def incarnation(self) -> int:
+        return self._session.incarnation
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that this client is or was last attached to."""
+        return self._session.broker_name
+
+    @property
+    def dropped(self) -> int:
+        """Deliveries that this client has lost by being slow."""
+        return self._session.dropped
+
+    @property
+    def subscriptions(self) -> dict[int, Subscription]:
+        """By number, those whose confirmation timed out included."""
+        return dict(self._subscriptions)
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        attributes: Mapping[str, Value],
+        payload: bytes = b"",
+        durable: bool = False,
+        sequence: int | None = None,
+    ) -> int:
+        """Hands a publication over and returns its sequence number; waits only while the window is full."""
+        if not self._session.can_publish:
+            await self._wait(self._engine.has_room, None, "")
+        return self.publish_nowait(attributes, payload, durable, sequence)
+
+    def publish_nowait(
+        self,
+        attributes: Mapping[str, Value],
+        payload: bytes = b"",
+        durable: bool = False,
+        sequence: int | None = None,
+    ) -> int:
+        """The same where waiting is impossible; asyncio.QueueFull if the window is full."""
+        session = self._session
+        if not session.can_publish:
+            self._engine.check_open()
+            raise asyncio.QueueFull("the publish window is full")
+        number = session.publish(attributes, payload, durable=durable, sequence=sequence)
+        if not self._planned:
+            self._plan()
+        return number
+
+    async def flush(self, timeout: float | None = None, until: Until = "settled") -> None:
+        """Returns when everything published so far is `until`; Undelivered names what did not arrive."""
+        engine = self._engine
+        engine.check_open()
+        engine.check_flush(until)
+        number, last = self._session.outgoing.appended, self._session.next_sequence - 1
+        await self._wait(lambda: engine.flushed(number, until), timeout, f"not {until} in time")
+        error = self._session.undelivered(last)
+        if error is not None:
+            raise error
+
+    async def advertise(
+        self,
+        filter: str | Filter,
+        timeout: float | None = options.CONFIRM_S,
+        confirm: Confirm = "confirmed",
+    ) -> Advertisement:
+        state = self._session.advertise(as_filter(filter), monotonic(), timeout, confirm)
+        await self._wait(lambda: self._engine.answered(state.request), None, "")
+        return Advertisement(self, state)
+
+    # --- subscribing ------------------------------------------------------------------------------
+
+    async def subscribe(
+        self,
+        filter: str | Filter,
+        timeout: float | None = options.CONFIRM_S,
+        confirm: Confirm = "confirmed",
+    ) -> Subscription:
+        """Returns when every broker that must know knows, or, with confirm="local", when the first does."""
+        state = self._session.subscribe(as_filter(filter), monotonic(), timeout, confirm)
+        subscription = self._subscriptions[state.number] = Subscription(self, state)
+        try:
+            await self._wait(lambda: self._engine.answered(state.request), None, "")
+        except BaseException:
+            if state.withdrawn:
+                del self._subscriptions[state.number]
+            raise
+        return subscription
+
+    # --- end --------------------------------------------------------------------------------------
+
+    async def close(self, timeout: float = options.CLOSE_S) -> None:
+        """Leaves when the broker has accepted everything published; Timeout if it has not in time."""
+        if self._stopped:
+            return
+        late: Error | None = None
+        number = self._session.outgoing.appended
+        try:
+            if timeout > 0:
+                await self._wait(
+                    lambda: self._engine.flushed(number, "accepted"), timeout, "not accepted in time"
+                )
+        except Error as error:
+            late = error
+        finally:
+            self._stop()
+        if late is not None and not isinstance(late, Closed):
+            raise late
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._unwatch()
+        self._engine.relinked = lambda: None
+        self._engine.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reached()
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    async def _wait(self, goal: Callable[[], bool], timeout: float | None, complaint: str) -> None:
+        if not await self._until(goal, timeout):
+            raise Timeout(complaint)
+
+    async def _until(self, goal: Callable[[], bool], timeout: float | None) -> bool:
+        """Whether `goal` became true in time; looked at after every turn."""
+        if goal():
+            return True
+        if self._stopped:
+            raise Closed("the client is closed")
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._goals[future] = goal
+        self._plan()
+        try:
+            async with asyncio.timeout(timeout):
+                await future
+        except TimeoutError as error:
+            if isinstance(error, Error):
+                raise
+            return False
+        finally:
+            self._goals.pop(future, None)
+        return True
+
+    def _reached(self) -> None:
+        for future, goal in list(self._goals.items()):
+            if future.done():
+                continue
+            try:
+                if goal():
+                    future.set_result(None)
+                elif self._stopped:
+                    future.set_exception(Closed("the client is closed"))
+            except Error as error:
+                future.set_exception(error)
+
+    # --- the loop ---------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        if not self._planned and not self._stopped:
+            self._planned = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._planned = False
+        if self._stopped:
+            return
+        more = self._engine.turn()
+        if self._goals:
+            self._reached()
+        # The socket's descriptor tells of changes only: what is there now must be read now.
+        if more or self._readable():
+            self._plan()
+        else:
+            self._set_timer()
+
+    def _readable(self) -> bool:
+        link = self._engine.link
+        return link is not None and bool(int(link.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
+    def _set_timer(self) -> None:
+        deadline = self._engine.next_deadline()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline is not None:
+            self._timer = self._loop.call_later(max(deadline - monotonic(), 0.0) + 0.001, self._turn)
+
+    def _watch(self) -> None:
+        """The engine has another link."""
+        self._unwatch()
+        link = self._engine.link
+        if link is not None:
+            self._sources = [int(link.socket.fd), int(link.monitor.fd)]
+            for source in self._sources:
+                self._loop.add_reader(source, self._plan)
+            self._plan()
+
+    def _unwatch(self) -> None:
+        for source in self._sources:
+            self._loop.remove_reader(source)
+        self._sources = []
+
+
+class Subscription:
+    """Messages for one filter, in their publishers' order. An asynchronous iterator."""
+
+    def __init__(self, client: Client, state: SubscriptionState) -> None:
+        self._client = client
+        self._state = state
+
+    @property
+    def number(self) -> int:
+        """As in `Message.subscriptions`."""
+        return self._state.number
+
+    @property
+    def dropped(self) -> int:
+        """Deliveries lost because this client was slow; the broker counts them per client."""
+        return self._client.dropped
+
+    async def next(self, timeout: float | None = None) -> Message | None:
+        """The next message, or None if there was none in time."""
+        batch = await self.next_batch(1, timeout)
+        return batch[0] if batch else None
+
+    async def next_batch(self, most: int = RUN, timeout: float | None = None) -> list[Message]:
+        """Up to `most` messages as soon as there is one; an empty list if there was none in time."""
+        queue = self._state.queue
+        if not queue:
+            await self._client._until(self._some, timeout)
+        batch = [queue.popleft() for _ in range(min(most, len(queue)))]
+        self._consumed(len(batch))
+        return batch
+
+    def _some(self) -> bool:
+        if self._state.withdrawn and not self._state.queue:
+            raise Closed("unsubscribed")
+        return bool(self._state.queue)
+
+    def _consumed(self, count: int) -> None:
+        session = self._client._session
+        session.consumed(count)
+        if session.owes_credit:
+            self._client._plan()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        try:
+            while True:
+                for message in await self.next_batch(RUN):
+                    yield message
+        except Closed:
+            return
+
+    async def unsubscribe(self, timeout: float | None = options.CONFIRM_S) -> None:
+        client = self._client
+        request = client._session.unsubscribe(self._state, monotonic(), timeout)
+        client._subscriptions.pop(self.number, None)
+        client._reached()
+        await client._wait(lambda: client._engine.answered(request), None, "")
+
+
+class Advertisement:
+    """What a client has said it will publish."""
+
+    def __init__(self, client: Client, state: AdvertisementState) -> None:
+        self._client = client
+        self._state = state
+
+    @property
+    def number(self) -> int:
+        return self._state.number
+
+    async def unadvertise(self, timeout: float | None = options.CONFIRM_S) -> None:
+        """Ends it when everything published so far is settled."""
+        client = self._client
+        request = client._session.unadvertise(self._state, monotonic(), timeout)
+        await client._wait(lambda: client._engine.answered(request), None, "")

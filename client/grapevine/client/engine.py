@@ -1,0 +1,244 @@
+"""Session and link together, without waiting anywhere: both shells turn this one crank.
+
+It dials the brokers in order, stays with one until it is lost, tries that one again first, then the next;
+after a round without success it pauses. Other brokers that a broker has named are tried after those given.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+
+import zmq
+
+from grapevine.client.link import DOWN, UP, Link
+from grapevine.client.session import Event, Request, Session, State
+from grapevine.errors import Closed, Error, NotAllowed, Unreachable
+from grapevine.wire.codec import decode, encode
+from grapevine.wire.errors import WireError
+
+FRAMES = 32  # read before what they caused is sent
+PAUSE_S = 0.1  # after a round without success, doubled each time
+PAUSE_MOST_S = 2.0
+DIAL_S = 3.0  # for a connection to come up
+RETRY_S = 0.002  # when the socket takes no more
+WRONG_FRAMES = 3  # before a broker is left
+
+_STUBBORN = ("version", "name", "not-allowed")  # refusals that asking again does not change
+
+
+class Engine:
+    def __init__(self, brokers: Sequence[str], session: Session, keys: Path | None) -> None:
+        self.session = session
+        self.link: Link | None = None
+        self.error: Error | None = None  # why there is no broker at the moment
+        self.hopeless = False  # every broker has refused us, twice
+        self._brokers = list(brokers)
+        self._named: list[str] = []
+        self._keys = keys
+        self._choice = 0
+        self._failures = 0  # in a row
+        self._refusals = 0  # of them, those that will not change
+        self._dial_at: float | None = 0.0
+        self._up = False
+        self._give_up_at = 0.0
+        self._unsent: deque[bytes] = deque()
+        self._wrong = 0
+        self.relinked: Callable[[], None] = lambda: None  # the sockets to watch have changed
+
+    # --- the crank --------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """Do all that can be done now; True if there is more to read."""
+        now = monotonic()
+        if self.link is None and self._dial_at is not None and now >= self._dial_at:
+            self._dial(now)
+        more = False
+        if self.link is not None:
+            self._hear(self.link, now)
+        if self.link is not None and self._up:
+            more = self._drain(self.link, now)
+        self.session.tick(now)
+        if self.session.events:
+            self._act(now)
+        self.flush()
+        return more
+
+    def next_deadline(self) -> float | None:
+        deadlines = [self.session.next_deadline()]
+        if self._unsent:
+            deadlines.append(monotonic() + RETRY_S)
+        if self.link is None:
+            deadlines.append(self._dial_at)
+        elif not self._up:
+            deadlines.append(self._give_up_at)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _hear(self, link: Link, now: float) -> None:
+        news = link.news()
+        if news == UP:
+            self._up = True
+            self.session.link_up(now)
+        elif news == DOWN and self._up:
+            self._lost(now)
+        elif news == DOWN or (not self._up and now >= self._give_up_at):
+            self._failed(link.why_down(), now)
+
+    def _drain(self, link: Link, now: float) -> bool:
+        recv, receive = link.socket.recv, self.session.receive
+        for _ in range(FRAMES):
+            try:
+                frame = recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return False
+            try:
+                receive(decode(frame), now)
+            except WireError as error:
+                self._wrong += 1
+                if self._wrong >= WRONG_FRAMES:
+                    self._failed(Unreachable(f"{link.address} speaks another language: {error}"), now)
+                    return False
+        return True
+
+    def flush(self) -> None:
+        """Send what has gathered."""
+        session = self.session
+        if self.link is None or not self._up:
+            session.out.clear()
+            return
+        if not self._unsent:
+            session.flush_out()
+        if session.out:
+            self._unsent.extend(map(encode, session.out))
+            session.out.clear()
+        send = self.link.socket.send
+        while self._unsent:
+            try:
+                send(self._unsent[0], zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._unsent.popleft()
+
+    # --- brokers ----------------------------------------------------------------------------------
+
+    @property
+    def _candidates(self) -> list[str]:
+        return list(dict.fromkeys((*self._brokers, *self._named)))
+
+    def _dial(self, now: float) -> None:
+        candidates = self._candidates
+        address = candidates[self._choice % len(candidates)]
+        self._dial_at = None
+        self._up = False
+        self._wrong = 0
+        self._give_up_at = now + DIAL_S
+        try:
+            self.link = Link(address, self._keys)
+        except Error as error:
+            self._failed(error, now)
+            return
+        self.relinked()
+
+    def _hang_up(self, now: float) -> None:
+        self._unsent.clear()
+        self.session.link_down(now)
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+            self._up = False
+            self.relinked()
+
+    def _lost(self, now: float) -> None:
+        """The broker that we had: perhaps it is there again at once."""
+        self.error = Unreachable(
+            f"the connection to {self.link.address if self.link else 'the broker'} broke"
+        )
+        self._hang_up(now)
+        self._dial_at = now
+
+    def _failed(self, error: Error, now: float) -> None:
+        self._hang_up(now)
+        self.error = error
+        self._choice += 1
+        self._failures += 1
+        self._refusals = self._refusals + 1 if isinstance(error, NotAllowed) else 0
+        rounds, rest = divmod(self._failures, len(self._candidates))
+        self.hopeless = self._refusals >= 2 * len(self._candidates)
+        self._dial_at = now if rest else now + min(PAUSE_S * 2 ** min(rounds - 1, 10), PAUSE_MOST_S)
+
+    def _act(self, now: float) -> None:
+        events, self.session.events = self.session.events, []
+        for event in events:
+            self._on_event(event, now)
+
+    def _on_event(self, event: Event, now: float) -> None:
+        if event.what in ("attached", "resumed"):
+            self.error = None
+            self._failures = self._refusals = 0
+            self._named = [a for a in self.session.addresses if a.startswith(("tcp://", "ipc://"))]
+        elif event.what == "refused":
+            text = f"{event.text or 'refused'} ({event.reason})"
+            self._failed(NotAllowed(text) if event.reason in _STUBBORN else Unreachable(text), now)
+        elif event.what == "go-away":
+            self._named = [*event.addresses, *self._named]
+            if len(self._candidates) > 1:
+                self._failed(Unreachable("the broker stops"), now)
+        elif self.link is not None:
+            self._failed(Unreachable(f"{self.link.address} does not answer"), now)
+
+    def close(self) -> None:
+        """Say good-bye and hang up."""
+        self.session.close()
+        if self.link is not None:
+            self._unsent.extend(map(encode, self.session.out))
+            if self._up:
+                for frame in self._unsent:
+                    try:
+                        self.link.socket.send(frame, zmq.NOBLOCK)
+                    except zmq.Again:
+                        break
+            self.link.close(1_000)
+            self.link = None
+        self._dial_at = None
+        self.relinked()
+
+    # --- what the shells wait for -----------------------------------------------------------------
+
+    def attached(self) -> bool:
+        if self.hopeless and self.error is not None:
+            raise self.error
+        return self.session.state == State.ATTACHED
+
+    def answered(self, request: Request) -> bool:
+        if request.error is not None:
+            raise request.error
+        return request.done
+
+    def has_room(self) -> bool:
+        """Half of the window is free: waking a publisher for one place is not worth it."""
+        self.check_open()
+        return self.session.outgoing.unsettled * 2 <= self.session.settings.publish_window
+
+    def flushed(self, number: int, until: str) -> bool:
+        """Whether the publications appended up to `number` have come as far as `until`."""
+        self.check_open()
+        outgoing = self.session.outgoing
+        reached: int = getattr(outgoing, REACHED[until])
+        return reached >= min(number, outgoing.appended)
+
+    def check_flush(self, until: str) -> None:
+        if until not in REACHED:
+            raise ValueError(f"until={until!r} is none of {', '.join(REACHED)}")
+        if until == "persisted" and self.session.state == State.ATTACHED and not self.session.journal:
+            raise NotAllowed(
+                f"the broker {self.session.broker_name} keeps no journal: nothing is ever persisted"
+            )
+
+    def check_open(self) -> None:
+        if self.session.state == State.CLOSED:
+            raise Closed("the client is closed")
+
+
+REACHED = {"accepted": "received", "persisted": "persisted", "settled": "settled"}

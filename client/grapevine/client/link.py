@@ -1,0 +1,121 @@
+"""One connection to one broker: a DEALER with every limit set, and a monitor that tells its fate.
+
+A link does not reconnect by itself: it comes up at most once and goes down at most once, so that a break
+is known to be one and the session attaches again. Encryption follows the keys directory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from grapevine.client.keys import client_keys, find_server
+from grapevine.errors import Error, NotAllowed, Unreachable
+from grapevine.wire.limits import FRAME_BYTES
+
+SCHEMES = ("tcp://", "ipc://")
+CONNECT_MS = 2_000
+HEARTBEAT_MS = 2_000
+QUEUE_FRAMES = 1_000
+LINGER_MS = 1_000
+
+UP = "up"
+DOWN = "down"
+
+_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_CLOSED
+)
+
+_contexts: dict[int, zmq.Context[zmq.Socket[bytes]]] = {}
+
+
+def context() -> zmq.Context[zmq.Socket[bytes]]:
+    """One for the process; a forked child gets its own, since a context does not survive a fork."""
+    process = os.getpid()
+    if process not in _contexts:
+        _contexts[process] = zmq.Context()
+    return _contexts[process]
+
+
+def check_address(address: str) -> str:
+    if not address.startswith(SCHEMES):
+        raise ValueError(f"{address!r} is not a broker's address: tcp://HOST:PORT or ipc://PATH")
+    return address
+
+
+class Link:
+    """`keys` is the keys directory; None: nothing is encrypted."""
+
+    def __init__(self, address: str, keys: Path | None) -> None:
+        self.address = address
+        self._refusal: Error | None = None
+        socket = context().socket(zmq.DEALER)
+        try:
+            self._configure(socket, keys)
+            self.monitor = socket.get_monitor_socket(_EVENTS)
+            socket.connect(address)
+        except (zmq.ZMQError, Error) as error:
+            socket.close(0)
+            if isinstance(error, Error):
+                raise
+            raise Unreachable(f"{address}: {error.strerror}") from None
+        self.socket = socket
+
+    def _configure(self, socket: zmq.Socket[bytes], keys: Path | None) -> None:
+        socket.setsockopt(zmq.LINGER, LINGER_MS)
+        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, CONNECT_MS)
+        socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
+        socket.setsockopt(zmq.SNDHWM, QUEUE_FRAMES)
+        socket.setsockopt(zmq.RCVHWM, QUEUE_FRAMES)
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 3 * HEARTBEAT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TTL, 3 * HEARTBEAT_MS)
+        socket.setsockopt(zmq.IPV6, 1)
+        if keys is not None and self.address.startswith("tcp://"):
+            self._encrypt(socket, keys)
+
+    def _encrypt(self, socket: zmq.Socket[bytes], keys: Path) -> None:
+        try:
+            server = find_server(keys, self.address)
+        except LookupError as error:
+            hint = "start it with the same keys directory, copy its entry there, or pass keys=False"
+            raise Unreachable(f"{error}: {hint}") from None
+        if server.public:
+            pair = client_keys(keys)
+            socket.setsockopt(zmq.CURVE_SERVERKEY, server.public.encode())
+            socket.setsockopt(zmq.CURVE_PUBLICKEY, pair.public.encode())
+            socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret.encode())
+
+    def news(self) -> str | None:
+        """UP or DOWN, if that has happened since the last call."""
+        while True:
+            try:
+                frames = self.monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.ZMQError:
+                return None
+            event = parse_monitor_message(frames)["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                return UP
+            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self._refusal = NotAllowed(f"{self.address} does not know this client's key")
+            elif event in (zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL):
+                self._refusal = Unreachable(f"{self.address}: keys do not fit, or encryption at one end only")
+            else:
+                return DOWN
+
+    def why_down(self) -> Error:
+        return self._refusal or Unreachable(f"{self.address} cannot be reached")
+
+    def close(self, linger_ms: int = 0) -> None:
+        self.socket.disable_monitor()
+        self.socket.close(linger_ms)

@@ -1,0 +1,73 @@
+"""What `connect` takes, for both shells: brokers, identity, windows, keys."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from grapevine.client.engine import Engine
+from grapevine.client.keys import default_directory
+from grapevine.client.link import check_address
+from grapevine.client.session import Session, SessionSettings
+from grapevine.filters import Filter, parse
+from grapevine.wire.limits import NAME_BYTES
+from grapevine.wire.messages import DISCONNECT, DROP_NEWEST, DROP_OLDEST
+
+CONNECT_S = 10.0
+CONFIRM_S = 30.0
+CLOSE_S = 5.0
+PUBLISH_WINDOW = 32_768
+RECEIVE_WINDOW = 32_768
+POLICIES = {"drop_oldest": DROP_OLDEST, "drop_newest": DROP_NEWEST, "disconnect": DISCONNECT}
+
+Brokers = str | Sequence[str]
+Keys = str | os.PathLike[str] | Literal[False] | None
+Slow = Literal["drop_oldest", "drop_newest", "disconnect"]
+Until = Literal["accepted", "persisted", "settled"]
+Confirm = Literal["confirmed", "local"]
+
+
+def make_engine(
+    brokers: Brokers,
+    name: str | None,
+    on_slow: str,
+    publish_window: int,
+    receive_window: int,
+    keys: Keys,
+    incarnation: int | None,
+) -> Engine:
+    addresses = [brokers] if isinstance(brokers, str) else list(brokers)
+    if not addresses:
+        raise ValueError("no broker to connect to")
+    for address in addresses:
+        check_address(address)
+    if on_slow not in POLICIES:
+        raise ValueError(f"on_slow={on_slow!r} is none of {', '.join(POLICIES)}")
+    if publish_window < 1 or receive_window < 1:
+        raise ValueError("a window has room for one at least")
+    if incarnation is None:
+        incarnation = secrets.randbits(63)
+    settings = SessionSettings(publish_window, receive_window, POLICIES[on_slow])
+    return Engine(addresses, Session(_name(name), incarnation, settings), _directory(keys))
+
+
+def _name(name: str | None) -> str:
+    if name is None:
+        return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    if not name or len(name.encode()) > NAME_BYTES:
+        raise ValueError(f"a client's name has 1 to {NAME_BYTES} bytes")
+    return name
+
+
+def _directory(keys: Keys) -> Path | None:
+    if keys is False:
+        return None
+    return default_directory() if keys is None else Path(keys)
+
+
+def as_filter(filter: str | Filter) -> Filter:
+    return parse(filter) if isinstance(filter, str) else filter

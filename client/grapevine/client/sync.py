@@ -1,0 +1,377 @@
+"""The client for programs with threads or with none: one I/O thread, and calls that block.
+
+The I/O thread owns the sockets; the session belongs to who holds the lock. A call that leaves something
+to send wakes that thread only if it sleeps, so a batch is whatever gathered while it was busy, and no
+publication costs a system call. Readers take whole runs of messages at a time.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from time import monotonic
+from types import TracebackType
+
+import zmq
+
+from grapevine.client import options
+from grapevine.client.engine import Engine
+from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
+from grapevine.client.session import AdvertisementState, Message, SubscriptionState
+from grapevine.errors import Closed, Error, Timeout, Unreachable
+from grapevine.filters import Filter, Value
+
+RUN = 1024  # messages that an iterator takes at a time
+TELL = 64  # messages read one by one before the session hears of it
+SLEEP_MOST_S = 60.0
+
+
+def connect(
+    brokers: Brokers,
+    name: str | None = None,
+    *,
+    on_slow: Slow = "drop_oldest",
+    publish_window: int = options.PUBLISH_WINDOW,
+    receive_window: int = options.RECEIVE_WINDOW,
+    keys: Keys = None,
+    incarnation: int | None = None,
+    timeout: float = options.CONNECT_S,
+) -> Client:
+    """A client attached to one of the brokers, tried in order. `keys` is a keys directory (the user's own
+    if None), or False for a wire without encryption."""
+    engine = options.make_engine(brokers, name, on_slow, publish_window, receive_window, keys, incarnation)
+    client = Client(engine)
+    try:
+        client._wait(engine.attached, timeout, "no broker")
+    except Timeout:
+        client.close(0)
+        raise engine.error or Unreachable("no broker has answered") from None
+    except BaseException:
+        client.close(0)
+        raise
+    return client
+
+
+class Client:
+    """Made by `connect`. Every method may be called from any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._session = engine.session
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+        self._sleeping = False
+        self._stopped = False
+        self._failure: BaseException | None = None
+        self._bell, self._ear = socket.socketpair()
+        self._ear.setblocking(False)
+        self._subscriptions: dict[int, Subscription] = {}
+        self._thread = threading.Thread(target=self._run, name=f"grapevine {self.name}", daemon=True)
+        self._thread.start()
+
+    # --- who and where ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._session.name
+
+    @property
+    def incarnation(self) -> int:
+        return self._session.incarnation
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that this client is or was last attached to."""
+        return self._session.broker_name
+
+    @property
+    def dropped(self) -> int:
+        """Deliveries that this client has lost by being slow."""
+        return self._session.dropped
+
+    @property
+    def subscriptions(self) -> dict[int, Subscription]:
+        """By number, those whose confirmation timed out included."""
+        return dict(self._subscriptions)
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        attributes: Mapping[str, Value],
+        payload: bytes = b"",
+        durable: bool = False,
+        sequence: int | None = None,
+    ) -> int:
+        """Hands a publication over and returns its sequence number; blocks while the window is full."""
+        with self._lock:
+            session = self._session
+            if not session.can_publish:
+                self._wait_locked(self._engine.has_room, None, "")
+            number = session.publish(attributes, payload, durable=durable, sequence=sequence)
+            if self._sleeping:
+                self._wake()
+            return number
+
+    def flush(self, timeout: float | None = None, until: Until = "settled") -> None:
+        """Returns when everything published so far is `until`; Undelivered names what did not arrive."""
+        engine = self._engine
+        with self._lock:
+            engine.check_open()
+            engine.check_flush(until)
+            number, last = self._session.outgoing.appended, self._session.next_sequence - 1
+            self._wait_locked(lambda: engine.flushed(number, until), timeout, f"not {until} in time")
+            error = self._session.undelivered(last)
+        if error is not None:
+            raise error
+
+    def advertise(
+        self,
+        filter: str | Filter,
+        timeout: float | None = options.CONFIRM_S,
+        confirm: Confirm = "confirmed",
+    ) -> Advertisement:
+        form = as_filter(filter)
+        with self._lock:
+            state = self._session.advertise(form, monotonic(), timeout, confirm)
+            self._wait_locked(lambda: self._engine.answered(state.request), None, "")
+        return Advertisement(self, state)
+
+    # --- subscribing ------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        filter: str | Filter,
+        timeout: float | None = options.CONFIRM_S,
+        confirm: Confirm = "confirmed",
+    ) -> Subscription:
+        """Returns when every broker that must know knows, or, with confirm="local", when the first does."""
+        form = as_filter(filter)
+        with self._lock:
+            state = self._session.subscribe(form, monotonic(), timeout, confirm)
+            subscription = self._subscriptions[state.number] = Subscription(self, state)
+            try:
+                self._wait_locked(lambda: self._engine.answered(state.request), None, "")
+            except BaseException:
+                if state.withdrawn:
+                    del self._subscriptions[state.number]
+                raise
+        return subscription
+
+    # --- end --------------------------------------------------------------------------------------
+
+    def close(self, timeout: float = options.CLOSE_S) -> None:
+        """Leaves when the broker has accepted everything published; Timeout if it has not in time."""
+        late: Error | None = None
+        with self._lock:
+            if self._stopped:
+                return
+            number = self._session.outgoing.appended
+            if timeout > 0:
+                try:
+                    self._wait_locked(
+                        lambda: self._engine.flushed(number, "accepted"), timeout, "not accepted in time"
+                    )
+                except Error as error:
+                    late = error
+            self._stopped = True
+            self._changed.notify_all()
+            self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        if late is not None and not isinstance(late, Closed):
+            raise late
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(options.CLOSE_S if error is None else 0)
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    def _wait(self, goal: Callable[[], bool], timeout: float | None, complaint: str) -> None:
+        with self._lock:
+            self._wait_locked(goal, timeout, complaint)
+
+    def _wait_locked(self, goal: Callable[[], bool], timeout: float | None, complaint: str) -> None:
+        """Until `goal` is true; Timeout after that time. The lock is held, and let go meanwhile."""
+        if not self._await(goal, timeout):
+            raise Timeout(complaint)
+
+    def _await(self, goal: Callable[[], bool], timeout: float | None) -> bool:
+        end = None if timeout is None else monotonic() + timeout
+        while not goal():
+            if self._failure is not None:
+                raise Closed(f"the client has failed: {self._failure}") from self._failure
+            if self._stopped:
+                raise Closed("the client is closed")
+            left_s = None if end is None else end - monotonic()
+            if left_s is not None and left_s <= 0:
+                return False
+            self._waiting += 1
+            if self._sleeping:
+                self._wake()
+            try:
+                self._changed.wait(left_s)
+            finally:
+                self._waiting -= 1
+        return True
+
+    def _wake(self) -> None:
+        self._sleeping = False
+        self._bell.send(b"!")
+
+    # --- the I/O thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            with self._lock:
+                self._engine.close()
+                self._stopped = True
+                self._changed.notify_all()
+            self._bell.close()
+            self._ear.close()
+
+    def _loop(self) -> None:
+        engine = self._engine
+        poller = _watch(engine, self._ear)
+
+        def relinked() -> None:
+            nonlocal poller
+            poller = _watch(engine, self._ear)
+
+        engine.relinked = relinked
+        while True:
+            with self._lock:
+                if self._stopped:
+                    return
+                more = engine.turn()
+                if self._waiting:
+                    self._changed.notify_all()
+                if more:
+                    continue
+                self._sleeping = True
+                sleep_s = _sleep_s(engine)
+            for source, _ in poller.poll(int(sleep_s * 1000)):
+                if source == self._ear.fileno():
+                    self._ear.recv(4096)
+            self._sleeping = False
+
+
+def _watch(engine: Engine, ear: socket.socket) -> zmq.Poller:
+    poller = zmq.Poller()
+    poller.register(ear.fileno(), select.POLLIN)
+    if engine.link is not None:
+        poller.register(engine.link.socket, zmq.POLLIN)
+        poller.register(engine.link.monitor, zmq.POLLIN)
+    return poller
+
+
+def _sleep_s(engine: Engine) -> float:
+    deadline = engine.next_deadline()
+    return SLEEP_MOST_S if deadline is None else min(max(deadline - monotonic(), 0.0) + 0.001, SLEEP_MOST_S)
+
+
+class Subscription:
+    """Messages for one filter, in their publishers' order. An iterator that never ends by itself."""
+
+    def __init__(self, client: Client, state: SubscriptionState) -> None:
+        self._client = client
+        self._state = state
+        self._read = 0  # one by one, not yet told
+
+    @property
+    def number(self) -> int:
+        """As in `Message.subscriptions`."""
+        return self._state.number
+
+    @property
+    def dropped(self) -> int:
+        """Deliveries lost because this client was slow; the broker counts them per client."""
+        return self._client.dropped
+
+    def next(self, timeout: float | None = None) -> Message | None:
+        """The next message, or None if there was none in time."""
+        try:
+            message = self._state.queue.popleft()
+        except IndexError:
+            batch = self.next_batch(1, timeout)
+            return batch[0] if batch else None
+        self._read += 1
+        if self._read >= TELL:
+            with self._client._lock:
+                self._tell(0)
+        return message
+
+    def next_batch(self, most: int = RUN, timeout: float | None = None) -> list[Message]:
+        """Up to `most` messages as soon as there is one; an empty list if there was none in time."""
+        queue = self._state.queue
+        client = self._client
+        with client._lock:
+            self._tell(0)
+            if not queue:
+                client._await(self._some, timeout)
+            count = min(most, len(queue))
+            batch = [queue.popleft() for _ in range(count)]
+            self._tell(count)
+        return batch
+
+    def _some(self) -> bool:
+        if self._state.withdrawn and not self._state.queue:
+            raise Closed("unsubscribed")
+        return bool(self._state.queue)
+
+    def _tell(self, count: int) -> None:
+        """The session learns what was read, and the broker of it if it waits for that."""
+        count += self._read
+        self._read = 0
+        if count:
+            client = self._client
+            client._session.consumed(count)
+            if client._sleeping and client._session.owes_credit:
+                client._wake()
+
+    def __iter__(self) -> Iterator[Message]:
+        try:
+            while True:
+                yield from self.next_batch(RUN)
+        except Closed:
+            return
+
+    def unsubscribe(self, timeout: float | None = options.CONFIRM_S) -> None:
+        client = self._client
+        with client._lock:
+            request = client._session.unsubscribe(self._state, monotonic(), timeout)
+            client._subscriptions.pop(self.number, None)
+            client._changed.notify_all()
+            client._wait_locked(lambda: client._engine.answered(request), None, "")
+
+
+class Advertisement:
+    """What a client has said it will publish."""
+
+    def __init__(self, client: Client, state: AdvertisementState) -> None:
+        self._client = client
+        self._state = state
+
+    @property
+    def number(self) -> int:
+        return self._state.number
+
+    def unadvertise(self, timeout: float | None = options.CONFIRM_S) -> None:
+        """Ends it when everything published so far is settled."""
+        client = self._client
+        with client._lock:
+            request = client._session.unadvertise(self._state, monotonic(), timeout)
+            client._wait_locked(lambda: client._engine.answered(request), None, "")
