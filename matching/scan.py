@@ -6,14 +6,10 @@ subscriptions.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
-from itertools import groupby
-from sys import byteorder
-
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Filter
 from matching.interface import Attributes
+from matching.labels import by_group
 from matching.relations import covers, overlaps
 
 
@@ -41,10 +37,7 @@ class Scan:
         return sorted({self._places[sid][0] for sid in self.match(attributes)})
 
     def deliveries(self, attributes: Attributes) -> list[tuple[int, bytes]]:
-        rows = sorted(self._places[sid] for sid in self.match(attributes))
-        return [
-            (group, packed(label for _, label in run)) for group, run in groupby(rows, key=lambda row: row[0])
-        ]
+        return by_group(self._places[sid] for sid in self.match(attributes))
 
     def covering(self, filter: Filter) -> list[int]:
         return sorted(sid for sid, other in self._filters.items() if covers(other, filter))
@@ -57,11 +50,3 @@ class Scan:
 
     def work(self, budget: int) -> bool:
         return False
-
-
-def packed(labels: Iterable[int]) -> bytes:
-    """Labels as little-endian u32, the form in which they travel."""
-    row = array("I", labels)
-    if byteorder == "big":
-        row.byteswap()
-    return row.tobytes()

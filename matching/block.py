@@ -1,0 +1,327 @@
+"""Rows as slots of bit vectors: a match is a few ORs of rows of bits, whatever the filters ask.
+
+* Each attribute has its `Segments`; `out` of the rows a publication falls in, ORed, leaves the candidates
+  as zeros; those with an `edge` bit as well are checked exactly, the others match for sure.
+* The exact check compares `cells` (see `bounds`) for many slots at once. A slot is `odd` if the cells do
+  not say all of it; then its predicates are asked one by one.
+* An attribute gets segments when enough rows ask for it; until then the rows that do are `unsure`: on the
+  edge of every match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, nextafter
+
+import numpy as np
+import numpy.typing as npt
+from bitarray import bitarray
+
+from grapevine.filters.normal import Predicate, Value
+from matching.bounds import number_bounds, number_pair
+from matching.check import satisfied
+from matching.cutting import LABEL
+from matching.interface import Attributes
+from matching.profile import Profile
+from matching.row import Row
+from matching.segments import Segments
+from matching.slots import SHARED, Slots
+
+Ints = npt.NDArray[np.int64]
+
+MAX_TABLES = 32
+MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
+_AT_ONCE = 8  # the first attributes get segments without being asked for often
+_FEW = 5  # below, checking one by one is cheaper than numpy
+
+
+class Block:
+    def __init__(self, key_attribute: str | None) -> None:
+        self._key_attribute = key_attribute  # settled by the key, hence in no row's predicates
+        self._live = 0
+        self.capacity = 64
+        self.tables: list[Segments] = []
+        self._table: dict[str, Segments] = {}
+        self._asked: dict[str, dict[int, None]] = {}  # attribute without segments -> slots
+        self._slots = Slots(self.capacity)
+        self._rows: list[Row | None] = [None] * self.capacity
+        self._sids = [0] * self.capacity
+        self._labels = np.zeros(self.capacity, LABEL)
+        self._groups = np.zeros(self.capacity, np.uint32)
+        self._cells = np.full((self.capacity, 0), -inf)
+        self._dead = _ones(self.capacity)
+        self._odd = bitarray(self.capacity, endian="little")
+        self._unsure = bitarray(self.capacity, endian="little")
+        self._end = self.capacity  # `last` has taken what lies behind
+
+    def __len__(self) -> int:
+        return self._live
+
+    def __iter__(self) -> Iterator[Row]:
+        return (row for row in self._rows if row is not None)
+
+    def last(self, count: int) -> list[Row]:
+        """Some rows from the end."""
+        found: list[Row] = []
+        while len(found) < count and self._end:
+            self._end -= 1
+            row = self._rows[self._end]
+            if row is not None:
+                found.append(row)
+        return found
+
+    # Filling
+
+    def add(self, row: Row, grow: bool) -> bool:
+        """False if there is no slot for it, or none even after growing."""
+        slot = self._slots.take(row.group)
+        if slot < 0:
+            if not grow or not self._grow():
+                return False
+            slot = self._slots.take(row.group)
+        row.slot = slot
+        self._rows[slot] = row
+        self._sids[slot] = row.sid
+        self._labels[slot] = row.label
+        self._groups[slot] = row.group
+        self._dead[slot] = 0
+        self._live += 1
+        self._constrain(slot, row.rest)
+        return True
+
+    def _constrain(self, slot: int, predicates: tuple[Predicate, ...]) -> None:
+        cells = [-inf] * (2 * len(self.tables))
+        wanted: list[str] = []
+        for predicate in predicates:
+            table = self._table.get(predicate.attribute)
+            if table is None:
+                wanted.append(predicate.attribute)
+                continue
+            table.count += 1
+            edges = table.set(slot, predicate)
+            self._bound(slot, cells, 2 * table.index, predicate)
+            crowded = table.crowded(edges)
+            if crowded >= 0:
+                table.split(crowded, self._predicates)
+        self._cells[slot] = cells
+        for attribute in wanted:
+            if attribute not in self._table:  # asking for one may make another's segments
+                self._ask(slot, attribute)
+
+    def _bound(self, slot: int, cells: list[float], column: int, predicate: Predicate) -> None:
+        bounds = number_bounds(predicate)
+        if bounds is None:
+            self._odd[slot] = 1
+            return
+        if bounds[0] > cells[column]:
+            cells[column] = bounds[0]
+        if -bounds[1] > cells[column + 1]:
+            cells[column + 1] = -bounds[1]
+
+    def _predicates(self, slot: int) -> tuple[Predicate, ...]:
+        row = self._rows[slot]
+        assert row is not None, f"slot {slot} has bits but no row"
+        return row.rest
+
+    def _ask(self, slot: int, attribute: str) -> None:
+        """A row asks for an attribute without segments."""
+        slots = self._asked.setdefault(attribute, {})
+        slots[slot] = None
+        self._unsure[slot] = self._odd[slot] = 1
+        popular = min(256, max(8, self._live // 64))
+        if len(self.tables) < _AT_ONCE or (len(slots) >= popular and self._room_for_table()):
+            self._make_table(attribute)
+
+    def _room_for_table(self) -> bool:
+        tables = len(self.tables) + 1
+        return tables <= MAX_TABLES and tables * self.capacity <= MAX_CELLS
+
+    def _make_table(self, attribute: str) -> None:
+        slots = self._asked.pop(attribute)
+        for slot in slots:
+            self._unset(slot)
+            self._unsure[slot] = self._odd[slot] = 0
+        table = Segments(attribute, len(self.tables), self.capacity)
+        self.tables.append(table)
+        self._table[attribute] = table
+        self._cells = np.concatenate((self._cells, np.full((self.capacity, 2), -inf)), axis=1)
+        for slot in slots:
+            self._constrain(slot, self._predicates(slot))
+
+    def _unset(self, slot: int) -> None:
+        """Take a slot out of every table and list of askers."""
+        for predicate in self._predicates(slot):
+            table = self._table.get(predicate.attribute)
+            if table is not None:
+                table.count -= 1
+                table.clear(slot)
+            else:
+                self._unask(slot, predicate.attribute)
+
+    def _unask(self, slot: int, attribute: str) -> None:
+        slots = self._asked.get(attribute)
+        if slots is not None:
+            slots.pop(slot, None)
+            if not slots:
+                del self._asked[attribute]
+
+    def remove(self, row: Row) -> None:
+        slot = row.slot
+        assert self._rows[slot] is row, f"row of subscription {row.sid} is not where it was put"
+        self._unset(slot)
+        self._rows[slot] = None
+        self._dead[slot] = 1
+        self._odd[slot] = self._unsure[slot] = 0
+        self._slots.give(slot, row.group)
+        self._live -= 1
+
+    def _grow(self) -> bool:
+        capacity = self.capacity * 2 if self.capacity < 1024 else (self.capacity * 5 // 4 + 63) & ~63
+        if capacity * max(_AT_ONCE, len(self.tables)) > MAX_CELLS:
+            return False
+        more = capacity - self.capacity
+        for table in self.tables:
+            table.resize(capacity)
+        self._slots.resize(capacity)
+        self._rows.extend([None] * more)
+        self._sids.extend([0] * more)
+        self._labels = np.concatenate((self._labels, np.zeros(more, LABEL)))
+        self._groups = np.concatenate((self._groups, np.zeros(more, np.uint32)))
+        self._cells = np.concatenate((self._cells, np.full((more, self._cells.shape[1]), -inf)))
+        self._dead.extend(_ones(more))
+        self._odd.extend(bitarray(more))
+        self._unsure.extend(bitarray(more))
+        self.capacity = self._end = capacity
+        return True
+
+    # Matching
+
+    def _sift(self, attributes: Attributes) -> tuple[bitarray, bitarray]:
+        """(zeros: the sure matches, ones: those to be checked)"""
+        get = attributes.get
+        out = self._dead.copy()
+        edge = self._unsure.copy()
+        for table in self.tables:
+            row = table.row(get(table.attribute))
+            out |= table.out[row]
+            edge |= table.edge[row]
+        edge |= out
+        out ^= edge
+        return edge, out
+
+    def _checked(self, slots: list[int], attributes: Attributes) -> list[int]:
+        """Those of the slots whose rows match."""
+        if len(slots) < _FEW:
+            return [slot for slot in slots if satisfied(self._predicates(slot), attributes)]
+        get = attributes.get
+        point: list[float] = []
+        for table in self.tables:
+            point.extend(number_pair(get(table.attribute)))
+        chosen = np.array(slots)
+        passed: list[int] = chosen[(self._cells.take(chosen, 0) <= np.array(point)).all(axis=1)].tolist()
+        if self._odd.any():
+            odd = self._odd
+            return [slot for slot in passed if not odd[slot] or satisfied(self._predicates(slot), attributes)]
+        return passed
+
+    def sids(self, attributes: Attributes) -> list[int]:
+        sure, edge = self._sift(attributes)
+        found = list(map(self._sids.__getitem__, sure.search(0)))
+        slots = list(edge.search(1))
+        if slots:
+            found.extend(map(self._sids.__getitem__, self._checked(slots, attributes)))
+        return found
+
+    def anchors(self, attributes: Attributes, found: set[int]) -> None:
+        sure, edge = self._sift(attributes)
+        used = (np.frombuffer(sure, np.uint8) != 255).nonzero()[0]
+        if len(used):
+            owners = self._slots.owners[used]
+            hit = np.bincount(owners).nonzero()[0].tolist()
+            if hit[0] == SHARED:
+                del hit[0]
+                self._shared_anchors(used[owners == SHARED], sure, found)
+            found.update(map(self._slots.group, hit))
+        groups = self._groups
+        slots = [slot for slot in edge.search(1) if groups[slot] not in found]
+        if slots:
+            found.update(groups[self._checked(slots, attributes)].tolist())
+
+    def _shared_anchors(self, used: Ints, sure: bitarray, found: set[int]) -> None:
+        bits = np.unpackbits(np.frombuffer(sure, np.uint8)[used], bitorder="little")
+        zeros = (bits == 0).nonzero()[0]
+        found.update(self._groups[used[zeros >> 3] * 8 + (zeros & 7)].tolist())
+
+    def labels(self, attributes: Attributes) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.uint32]]:
+        sure, edge = self._sift(attributes)
+        slots = list(sure.search(0))
+        checked = list(edge.search(1))
+        if checked:
+            slots += self._checked(checked, attributes)
+        hits = np.array(slots, np.int64)
+        return self._groups[hits], self._labels[hits]
+
+    # Questions about filters
+
+    def covering(self, profile: Profile) -> Iterator[Row]:
+        """Both ends of an interval must not be out."""
+        out = self._dead.copy()
+        for table in self.tables:
+            ends: list[Value | None] = []
+            if table.attribute in profile.numbers:
+                ends.extend(profile.numbers[table.attribute])
+            elif table.attribute in profile.texts:
+                ends.append(profile.texts[table.attribute])
+            elif table.attribute not in profile.attributes:
+                ends.append(None)
+            for end in ends:
+                out |= table.out[table.row(end)]
+        return self._pick(out.search(0))
+
+    def covered(self, profile: Profile) -> Iterator[Row]:
+        """What lies just beyond an interval's ends must not be in; odd rows always may be covered."""
+        inside = ~self._dead
+        bounds: list[tuple[int, float]] = []
+        for attribute, (low, high) in profile.numbers.items():
+            table = self._table.get(attribute)
+            if table is None or attribute == self._key_attribute:
+                continue
+            bounds += [(2 * table.index, low), (2 * table.index + 1, -high)]
+            inside &= table.out[0]
+            for beyond in (nextafter(low, -inf), nextafter(high, inf)):
+                if abs(beyond) != inf:
+                    row = table.row(beyond)
+                    inside &= table.out[row] | table.edge[row]
+        slots = np.array(list(inside.search(1)), np.int64)
+        for column, bound in bounds:
+            slots = slots[self._cells[slots, column] >= bound]
+        odd = (~self._dead & self._odd).search(1)
+        return self._pick(sorted({*slots.tolist(), *odd}))
+
+    def overlapping(self, profile: Profile) -> Iterator[Row]:
+        if not self.tables:
+            return iter(self)
+        point = [bound for table in self.tables for bound in profile.crossed(table.attribute)]
+        used = self._slots.used
+        return self._pick((self._cells[:used] <= np.array(point)).all(axis=1).nonzero()[0].tolist())
+
+    def _pick(self, slots: Iterator[int] | list[int]) -> Iterator[Row]:
+        return (row for row in map(self._rows.__getitem__, slots) if row is not None)
+
+    # For people
+
+    def explain(self, attributes: Attributes) -> tuple[int, int]:
+        """(rows left by the bits, rows checked one by one)"""
+        sure, edge = self._sift(attributes)
+        return sure.count(0) + edge.count(), edge.count()
+
+    def bytes(self) -> int:
+        arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes
+        lists = 16 * self.capacity + 3 * self.capacity // 8
+        return arrays + lists + sum(table.nbytes for table in self.tables)
+
+
+def _ones(length: int) -> bitarray:
+    bits = bitarray(length, endian="little")
+    bits.setall(1)
+    return bits

@@ -1,0 +1,62 @@
+"""Predicates as intervals, values as points, such that comparing floats gives exactly what the language says.
+
+* `x > a` is `x >= the next float` and so on, as long as no integer lies between two neighbouring floats.
+  Beyond 2**53 one may, so operands out there have no interval here and are checked one by one.
+* A value is a pair (at or below it, above or at it reversed): for a float (v, -v), for a large integer the
+  two floats around it. Then `low <= x <= high` is `low <= pair[0] and -high <= pair[1]`, both exact.
+* A missing attribute is (-inf, -inf): below every bound, and equal to "no bound".
+"""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+
+from grapevine.filters.normal import Op, Predicate, Value
+
+EXACT = 2.0**53
+MISSING = (-inf, -inf)
+
+
+def number_bounds(predicate: Predicate) -> tuple[float, float] | None:
+    """(least, greatest) float that satisfies an equality or a range of numbers, if that says it all."""
+    operand = predicate.operand
+    if predicate.op == 3:
+        low, high, low_open, high_open = operand  # type: ignore[misc]
+        if not (_plain(low) and _plain(high)):
+            return None
+        least = -inf if low is None else nextafter(low, inf) if low_open else float(low)  # type: ignore[arg-type]
+        greatest = inf if high is None else nextafter(high, -inf) if high_open else float(high)  # type: ignore[arg-type]
+        return least, greatest
+    if predicate.op == 1 and operand is not None and _plain(operand):
+        return float(operand), float(operand)  # type: ignore[arg-type]
+    return None
+
+
+def _plain(operand: object) -> bool:
+    kind = type(operand)
+    if kind is float or kind is int:
+        return -EXACT < operand < EXACT  # type: ignore[operator]
+    return operand is None
+
+
+def number_pair(value: Value | None) -> tuple[float, float]:
+    kind = type(value)
+    if kind is float:
+        return value, -value  # type: ignore[operator, return-value]
+    if kind is not int:
+        return MISSING
+    if -EXACT <= value <= EXACT:  # type: ignore[operator]
+        return value, -value  # type: ignore[operator, return-value]
+    return _around(value)  # type: ignore[arg-type]
+
+
+def _around(value: int) -> tuple[float, float]:
+    near = float(value)
+    if near == value:
+        return near, -near
+    if near < value:
+        return near, -nextafter(near, inf)
+    return nextafter(near, -inf), -near
+
+
+assert Op.EQ == 1 and Op.RANGE == 3  # spelled out above: an enum member costs more than the comparison

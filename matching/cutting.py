@@ -1,0 +1,46 @@
+"""What several stores found, sorted by group and cut at the borders into packed labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from matching.row import Row
+
+LABEL = np.dtype("<u4")
+_Integers = npt.NDArray[Any]
+
+
+def cut(
+    parts: list[tuple[_Integers, _Integers]], rows: list[Row], ordered: bool, unique: bool
+) -> list[tuple[int, bytes]]:
+    """`ordered`: a single part is sorted by group already; `unique`: one match may be there twice."""
+    if rows:
+        groups = np.array([row.group for row in rows], np.int64)
+        parts.append((groups, np.array([row.label for row in rows], LABEL)))
+    groups, labels = parts[0] if len(parts) == 1 else _joined(parts)
+    if unique:
+        pairs = np.unique(groups.astype(np.uint64) << np.uint64(32) | labels)
+        groups, labels = pairs >> np.uint64(32), pairs.astype(LABEL)
+    elif len(parts) > 1 or not ordered:
+        order = groups.argsort(kind="stable")
+        groups, labels = groups[order], labels[order]
+    return _pieces(groups, labels)
+
+
+def _joined(parts: list[tuple[_Integers, _Integers]]) -> tuple[_Integers, _Integers]:
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _pieces(groups: _Integers, labels: _Integers) -> list[tuple[int, bytes]]:
+    if not len(groups):
+        return []
+    starts = (groups[1:] != groups[:-1]).nonzero()[0] + 1
+    row = labels.tobytes()
+    if not len(starts):
+        return [(int(groups[0]), row)]
+    names = [int(groups[0]), *groups[starts].tolist()]
+    borders = [0, *(starts * 4).tolist(), len(row)]
+    return [(name, row[a:b]) for name, a, b in zip(names, borders, borders[1:])]

@@ -1,0 +1,164 @@
+"""Under what a conjunction is filed, chosen from what was seen so far.
+
+* Under an equality if it has one: the one that the fewest conjunctions share. `in` counts as one equality
+  for each of its values.
+* Otherwise under an attribute that must be there: a rare one, if one is much rarer than the others; among
+  common ones the one that most rows are filed under, so that rows which look alike lie together.
+* Otherwise (nothing, or only `not exists`) with the rows that every publication looks at.
+Only an attribute with a single predicate can be a key, so that the key says all about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grapevine.filters.normal import Conjunction, Op, Predicate, Value
+from matching.group import Group
+from matching.interface import Attributes
+from matching.row import Key
+
+IN_KEYS = 16  # longer lists are looked at one by one
+_RARE = 8  # so many times fewer conjunctions ask for a rare attribute
+_ENOUGH = 64  # conjunctions seen before one is called rare
+
+
+class Access:
+    """The groups of one attribute."""
+
+    __slots__ = ("filed", "mentions", "presence", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[Value, Group] = {}  # True and 1 are one key: see `rest`
+        self.presence: Group | None = None
+        self.mentions = 0  # conjunctions that ask for this attribute
+        self.filed = 0  # rows filed under it
+
+
+class Keys:
+    """The directory from attributes and values to groups."""
+
+    __slots__ = ("accesses", "always")
+
+    def __init__(self) -> None:
+        self.accesses: dict[str, Access] = {}
+        self.always = Group(())
+
+    def note(self, conjunction: Conjunction) -> None:
+        """Count a conjunction before its keys are chosen."""
+        for predicate in conjunction:
+            access = self.accesses.get(predicate.attribute)
+            if access is None:
+                access = self.accesses[predicate.attribute] = Access()
+            access.mentions += 1
+            for value in _values(predicate):
+                group = access.values.get(value)
+                if group is None:
+                    group = access.values[value] = Group((predicate.attribute, value))
+                group.wanted += 1
+
+    def forget(self, conjunction: Conjunction) -> None:
+        """Undo `note`; after its rows have gone."""
+        for predicate in conjunction:
+            access = self.accesses[predicate.attribute]
+            access.mentions -= 1
+            for value in _values(predicate):
+                group = access.values[value]
+                group.wanted -= 1
+                if not group.wanted:
+                    del access.values[value]
+            if not access.mentions:
+                del self.accesses[predicate.attribute]
+
+    def choose(self, conjunction: Conjunction) -> list[Key]:
+        attributes = [predicate.attribute for predicate in conjunction]
+        single = [p for p in conjunction if attributes.count(p.attribute) == 1]
+        equal = [p for p in single if p.op == Op.EQ or p.op == Op.IN]
+        best = min(equal, key=self._crowd, default=None)
+        if best is not None and len(values := _values(best)):
+            groups = self.accesses[best.attribute].values
+            return list(dict.fromkeys(groups[value].key for value in values))  # True and 1 may be two values
+        return [self._presence(conjunction)]
+
+    def _crowd(self, predicate: Predicate) -> tuple[bool, int, int]:
+        """How many conjunctions share an equality; of two alike, the attribute with more values wins."""
+        access, values = self.accesses[predicate.attribute], _values(predicate)
+        return not values, sum(access.values[value].wanted for value in values), -len(access.values)
+
+    def _presence(self, conjunction: Conjunction) -> Key:
+        present = [p.attribute for p in conjunction if p.op != Op.ABSENT]
+        if not present:
+            return ()
+        mentions = {attribute: self.accesses[attribute].mentions for attribute in present}
+        rarest = min(mentions, key=mentions.__getitem__)
+        most = max(mentions.values())
+        if most >= _ENOUGH and mentions[rarest] * _RARE < most:
+            return (rarest,)
+        return (max(mentions, key=lambda attribute: self.accesses[attribute].filed),)
+
+    def group(self, key: Key) -> Group:
+        if not key:
+            return self.always
+        access = self.accesses[key[0]]
+        if len(key) == 2:
+            return access.values[key[1]]
+        if access.presence is None:
+            access.presence = Group(key)
+        return access.presence
+
+    def find(self, key: Key) -> Group | None:
+        """The group of a key, if there is one."""
+        if not key:
+            return self.always
+        access = self.accesses.get(key[0])
+        if access is None:
+            return None
+        return access.values.get(key[1]) if len(key) == 2 else access.presence
+
+    def count(self, key: Key, change: int) -> None:
+        """A row was filed under a key (1) or left it (-1)."""
+        if key:
+            access = self.accesses[key[0]]
+            access.filed += change
+            if access.presence is not None and not len(access.presence):
+                access.presence = None
+
+    def asked(self, attributes: Attributes) -> list[Group]:
+        """The groups with rows whose key a publication has."""
+        found = [self.always] if self.always.rows or self.always.store is not None else []
+        accesses = self.accesses
+        names = accesses if len(accesses) < len(attributes) else attributes
+        for name in names:
+            access = accesses.get(name)
+            if access is None or not access.filed or name not in attributes:
+                continue
+            if access.presence is not None:
+                found.append(access.presence)
+            group = access.values.get(attributes[name])
+            if group is not None and (group.rows or group.store is not None):
+                found.append(group)
+        return found
+
+    def groups(self) -> Iterator[Group]:
+        """Every group with rows, in an order that depends on the history alone."""
+        if len(self.always):
+            yield self.always
+        for access in self.accesses.values():
+            if access.filed:
+                if access.presence is not None:
+                    yield access.presence
+                yield from (group for group in access.values.values() if len(group))
+
+
+def rest(conjunction: Conjunction, key: Key) -> tuple[Predicate, ...]:
+    """What is left to check of a row under its key. 0, 1, False and True stay: they are two keys for four values."""
+    if len(key) < 2 or key[1] == 0 or key[1] == 1:
+        return conjunction
+    return tuple(predicate for predicate in conjunction if predicate.attribute != key[0])
+
+
+def _values(predicate: Predicate) -> tuple[Value, ...]:
+    if predicate.op == Op.EQ:
+        return (predicate.operand,)  # type: ignore[return-value]
+    if predicate.op == Op.IN and len(predicate.operand) <= IN_KEYS:  # type: ignore[arg-type]
+        return predicate.operand  # type: ignore[return-value]
+    return ()

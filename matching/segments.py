@@ -1,0 +1,319 @@
+"""One attribute of a block: for each segment of its values, which slots are out and which are on the edge.
+
+* Rows of bits, one per segment: the attribute is missing, False, True, the segments of numbers between
+  `cuts`, the segments of strings between `texts`. A segment is closed below and open above.
+* `out` has the slots no value of the segment satisfies, `edge` those some may and some may not; a slot in
+  neither is satisfied by every value of the segment. Slots without a predicate here have no bit at all.
+* The rows of a slot are a stride apart, so that one slice assignment sets them.
+* Segments adapt: a row with too many edges is split at the median of the bounds that lie in it, the two
+  quietest neighbours are merged when there are no rows left. Both touch one or two rows and the slots on
+  their edge, nothing else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from math import inf, nextafter
+
+import numpy as np
+from bitarray import bitarray
+
+from grapevine.filters.normal import Op, Predicate, Value, value_type
+from matching.bounds import number_bounds
+from matching.relations import after_prefix, region
+
+Spans = tuple[list[tuple[int, int]], Sequence[int]]  # rows that are not out, rows on the edge
+PredicatesOf = Callable[[int], tuple[Predicate, ...]]
+
+MAX_ROWS = 128
+MIN_EDGES = 8  # fewer on one row are not worth a split
+_MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
+
+
+class Segments:
+    __slots__ = (
+        "_bits_edge",
+        "_bits_out",
+        "_cells",
+        "_load",
+        "attribute",
+        "capacity",
+        "count",
+        "cuts",
+        "edge",
+        "index",
+        "out",
+        "texts",
+    )
+
+    def __init__(self, attribute: str, index: int, capacity: int) -> None:
+        self.attribute = attribute
+        self.index = index  # its place in the block
+        self.count = 0  # slots with a predicate here
+        self.cuts: list[float] = []
+        self.texts: list[str] = []
+        self._load = [0] * 5  # row -> edges, an upper estimate
+        self._allocate(8, capacity)
+
+    def _allocate(self, rows: int, capacity: int) -> None:
+        cells = np.zeros((2, rows, capacity // 8), np.uint8)
+        if self.count or len(self._load) > 5:
+            kept, width = len(self._load), min(capacity, self.capacity) // 8
+            cells[:, :kept, :width] = self._cells[:, :kept, :width]
+        self._cells = cells
+        self.capacity = capacity
+        self._bits_out = bitarray(buffer=cells[0], endian="little")
+        self._bits_edge = bitarray(buffer=cells[1], endian="little")
+        self.out = [bitarray(buffer=row, endian="little") for row in cells[0]]
+        self.edge = [bitarray(buffer=row, endian="little") for row in cells[1]]
+
+    def resize(self, capacity: int) -> None:
+        self._allocate(self._cells.shape[1], capacity)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._cells.nbytes) + 2 * self._cells.shape[1] * 250  # a view of a row is about that
+
+    @property
+    def rows(self) -> int:
+        return len(self._load)
+
+    def row(self, value: Value | None) -> int:
+        kind = type(value)
+        if kind is float or kind is int:
+            return 3 + bisect_right(self.cuts, value)  # type: ignore[type-var]
+        if kind is str:
+            return 4 + len(self.cuts) + bisect_right(self.texts, value)  # type: ignore[type-var]
+        return _MISSING if value is None else _TRUE if value else _FALSE
+
+    # Setting and clearing a slot
+
+    def set(self, slot: int, predicate: Predicate) -> Sequence[int]:
+        """Narrow a slot by a predicate; returns the rows on whose edge it is."""
+        spans, edges = self.place(predicate)
+        bits, capacity, first = self._bits_out, self.capacity, 0
+        for start, stop in spans:
+            if first < start:
+                bits[first * capacity + slot : start * capacity : capacity] = 1
+            first = stop
+        if first < len(self._load):
+            bits[first * capacity + slot : len(self._load) * capacity : capacity] = 1
+        load = self._load
+        for row in edges:
+            self._bits_edge[row * capacity + slot] = 1
+            load[row] += 1
+        return edges
+
+    def clear(self, slot: int) -> None:
+        stop = len(self._load) * self.capacity
+        self._bits_out[slot : stop : self.capacity] = 0
+        self._bits_edge[slot : stop : self.capacity] = 0
+
+    def place(self, predicate: Predicate) -> Spans:
+        """In which rows a value can satisfy the predicate, and in which of them another may not."""
+        bounds = number_bounds(predicate)
+        if bounds is not None:
+            return self._numbers(*bounds)
+        op, operand = predicate.op, predicate.operand
+        texts, end = 4 + len(self.cuts), len(self._load)
+        if op == Op.EXISTS:
+            return [(_FALSE, end)], ()
+        if op == Op.ABSENT:
+            return [(_MISSING, _FALSE)], ()
+        if op == Op.IN_CIRCLE or op == Op.NOT_IN_CIRCLE:
+            return [(_NUMBERS, texts)], range(_NUMBERS, texts)
+        if op == Op.EQ:
+            return self._equal(operand)  # type: ignore[arg-type]
+        if op == Op.IN:
+            return self._values(operand)  # type: ignore[arg-type]
+        if op == Op.NE:
+            return self._all_but(operand)  # type: ignore[arg-type]
+        if op == Op.PREFIX or op == Op.RANGE:
+            return self._interval(predicate)
+        return [(texts, end)], range(texts, end)
+
+    def _numbers(self, least: float, greatest: float) -> Spans:
+        cuts, edges = self.cuts, []
+        start, stop = bisect_right(cuts, least), bisect_right(cuts, greatest)
+        if least != -inf and (start == 0 or cuts[start - 1] != least):
+            edges.append(start + 3)
+        if greatest != inf and (stop == len(cuts) or cuts[stop] != nextafter(greatest, inf)):
+            if stop != start or not edges:
+                edges.append(stop + 3)
+        return [(start + 3, stop + 4)], edges
+
+    def _equal(self, value: Value) -> Spans:
+        if isinstance(value, str):
+            return self._strings(value, value + "\0")
+        row = self.row(value)
+        return [(row, row + 1)], () if isinstance(value, bool) else (row,)
+
+    def _values(self, values: tuple[Value, ...]) -> Spans:
+        rows = sorted({self.row(value) for value in values})
+        return [(row, row + 1) for row in rows], rows
+
+    def _all_but(self, value: Value) -> Spans:
+        kind, texts = value_type(value), 4 + len(self.cuts)
+        if kind is bool:
+            return [(_FALSE, _TRUE) if value else (_TRUE, _NUMBERS)], ()
+        return [(_NUMBERS, texts) if kind is float else (texts, len(self._load))], [self.row(value)]
+
+    def _interval(self, predicate: Predicate) -> Spans:
+        """Of strings, or of numbers beyond `bounds.EXACT`, whose ends are always on an edge."""
+        low, high, low_open, high_open = region(predicate)
+        if isinstance(high if low is None else low, str):
+            return self._strings(*_text_bounds(low, high, low_open, high_open))
+        start = _NUMBERS if low is None else self.row(low)
+        stop = 3 + len(self.cuts) if high is None else self.row(high)
+        return [(start, stop + 1)], [start, stop] if start != stop else [start]
+
+    def _strings(self, low: str, high: str | None) -> Spans:
+        """From low, up to but without high."""
+        first, texts, edges = 4 + len(self.cuts), self.texts, []
+        start, stop = bisect_right(texts, low), len(texts)
+        if low and (start == 0 or texts[start - 1] != low):
+            edges.append(first + start)
+        if high is not None:
+            stop = max(start, bisect_left(texts, high))
+            if (stop == len(texts) or texts[stop] != high) and (stop != start or not edges):
+                edges.append(first + stop)
+        return [(first + start, first + stop + 1)], edges
+
+    # Adapting
+
+    def crowded(self, rows: Sequence[int]) -> int:
+        """The first of these rows with so many edges that it should be split, or -1."""
+        limit = max(MIN_EDGES, 4 * self.count // MAX_ROWS)
+        if len(self._load) >= MAX_ROWS:
+            limit *= 2
+        for row in rows:
+            if self._load[row] > limit:
+                self._load[row] = self.edge[row].count()
+                if self._load[row] > limit:
+                    return row
+        return -1
+
+    def split(self, row: int, predicates_of: PredicatesOf) -> None:
+        """Divide a row where the bounds inside it have their median."""
+        slots = list(self.edge[row].search(1))
+        at = self._median(row, slots, predicates_of)
+        if at is None:
+            self._load[row] = -len(slots)  # operators without bounds: look again when it has doubled
+            return
+        if len(self._load) >= MAX_ROWS:
+            gone = self._merge_quietest(row)
+            if gone < 0:
+                self._load[row] = -len(slots)
+                return
+            row -= gone < row
+        self._insert(row, at)
+        for slot in slots:
+            self._place_again(slot, row, predicates_of(slot))
+        for new in (row, row + 1):
+            self._load[new] = self.edge[new].count()
+
+    def _median(self, row: int, slots: list[int], predicates_of: PredicatesOf) -> float | str | None:
+        sample = slots[:: len(slots) // 64 + 1]
+        bounds = [
+            cut
+            for slot in sample
+            for predicate in predicates_of(slot)
+            if predicate.attribute == self.attribute
+            for cut in _cuts(predicate)
+            if self.row(cut) == row and not self._starts(row, cut)
+        ]
+        bounds.sort()
+        return bounds[len(bounds) // 2] if bounds else None
+
+    def _starts(self, row: int, cut: float | str) -> bool:
+        if isinstance(cut, str):
+            place = row - 4 - len(self.cuts)
+            return self.texts[place - 1] == cut if place else not cut
+        return row > _NUMBERS and self.cuts[row - 4] == cut
+
+    def _insert(self, row: int, at: float | str) -> None:
+        """A second copy of `row` behind it, for the values from `at` on."""
+        used = len(self._load)
+        if used == self._cells.shape[1]:
+            self._allocate(min(2 * used, MAX_ROWS), self.capacity)
+        self._cells[:, row + 1 : used + 1] = self._cells[:, row:used].copy()
+        self._load.insert(row + 1, 0)
+        if isinstance(at, str):
+            self.texts.insert(row - 4 - len(self.cuts), at)
+        else:
+            self.cuts.insert(row - 3, at)
+
+    def _place_again(self, slot: int, first: int, predicates: tuple[Predicate, ...]) -> None:
+        out, edge, rows = self._bits_out, self._bits_edge, (first, first + 1)
+        for row in rows:
+            out[row * self.capacity + slot] = edge[row * self.capacity + slot] = 0
+        for predicate in predicates:
+            if predicate.attribute != self.attribute:
+                continue
+            spans, edges = self.place(predicate)
+            for row in rows:
+                if not any(start <= row < stop for start, stop in spans):
+                    out[row * self.capacity + slot] = 1
+                elif row in edges:
+                    edge[row * self.capacity + slot] = 1
+
+    def _merge_quietest(self, spared: int) -> int:
+        """Join the two neighbours with the fewest edges, not the row spared; returns the row that went."""
+        texts, load = 4 + len(self.cuts), self._load
+        pairs = [
+            row for row in range(_NUMBERS, len(load) - 1) if row + 1 != texts and spared - row not in (0, 1)
+        ]
+        if not pairs:
+            return -1
+        row = min(pairs, key=lambda row: load[row] + load[row + 1])
+        if load[row] + load[row + 1] > load[spared] // 2:
+            return -1
+        self._merge(row)
+        return row + 1
+
+    def _merge(self, row: int) -> None:
+        used = len(self._load)
+        out, edge = self._cells[0], self._cells[1]
+        edge[row] |= edge[row + 1] | (out[row] ^ out[row + 1])
+        out[row] &= out[row + 1]
+        self._cells[:, row + 1 : used - 1] = self._cells[:, row + 2 : used].copy()
+        self._cells[:, used - 1] = 0
+        if row < 3 + len(self.cuts):
+            del self.cuts[row - 3]
+        else:
+            del self.texts[row - 4 - len(self.cuts)]
+        del self._load[row + 1]
+        self._load[row] = self.edge[row].count()
+
+
+def _text_bounds(low: object, high: object, low_open: bool, high_open: bool) -> tuple[str, str | None]:
+    """The least string above s is s + NUL, so that strings need no open and closed ends."""
+    start = "" if low is None else f"{low}\0" if low_open else str(low)
+    return start, None if high is None else str(high) if high_open else f"{high}\0"
+
+
+def _cuts(predicate: Predicate) -> list[float | str]:
+    """Where a segment may end so that this predicate is on its edge no more."""
+    bounds = number_bounds(predicate)
+    if bounds is not None:
+        return [cut for cut in (bounds[0], nextafter(bounds[1], inf)) if abs(cut) != inf]
+    op, operand = predicate.op, predicate.operand
+    if op == Op.PREFIX or op == Op.NOT_PREFIX:
+        return [cut for cut in (str(operand), after_prefix(str(operand))) if cut]
+    if op == Op.RANGE:
+        low, high, low_open, high_open = region(predicate)
+        if isinstance(high if low is None else low, str):
+            return [cut for cut in _text_bounds(low, high, low_open, high_open) if cut]
+    if op == Op.EQ or op == Op.NE:
+        return _value_cuts(operand)  # type: ignore[arg-type]
+    if op == Op.IN:
+        return [cut for value in operand for cut in _value_cuts(value)]  # type: ignore[union-attr, arg-type]
+    return []
+
+
+def _value_cuts(value: Value) -> list[float | str]:
+    if isinstance(value, str):
+        return [value, value + "\0"]
+    bounds = number_bounds(Predicate("", Op.EQ, value))
+    return [] if bounds is None else [bounds[0], nextafter(bounds[0], inf)]
