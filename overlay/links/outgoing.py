@@ -154,8 +154,9 @@ class Outgoing:
     # --- breaks ---------------------------------------------------------------------------------
 
     def resume(self, received: int, window: int) -> None:
-        """The same epoch goes on: send again from the position after `received` (wire number)."""
-        self.sent = self.base + received
+        """The same epoch goes on: send again from the position after `received` (wire number), or after what
+        we know already to be received: a greeting may have been long on its way."""
+        self.sent = max(self.received, self.base + received)
         self.limit = max(self.limit, self.settled + window)
         self._rewind()
 
