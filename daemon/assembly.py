@@ -53,7 +53,9 @@ class Assembly:
         try:
             self._connect()
         except Failure:
-            self.context.destroy(0)
+            for door in self.doors:
+                door.socket.close(0)
+            self.context.term()
             raise
 
     def _connect(self) -> None:

@@ -1,0 +1,154 @@
+"""Real daemons in a temporary directory, on free ports of the loopback, stopped by their pids."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from daemon.settings.reference import toml_value
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_S = 15.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(condition: Callable[[], Any], timeout_s: float = 10.0, every_s: float = 0.02) -> Any:
+    """What `condition` returns once it is true; fails the test when it never is."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {condition}"
+        time.sleep(every_s)
+    return value
+
+
+class Daemon:
+    """One broker: its configuration file, its log, and its process while it runs."""
+
+    def __init__(self, directory: Path, name: str, sections: dict[str, dict[str, Any]]) -> None:
+        self.name = name
+        self.directory = directory / name
+        self.directory.mkdir(parents=True)
+        self.config = self.directory / f"{name}.toml"
+        self.log_file = self.directory / "log"
+        self.keys = directory / "keys"
+        self.address = f"tcp://127.0.0.1:{free_port()}"
+        self.process: subprocess.Popen[bytes] | None = None
+        base = {
+            "broker": {"name": name, "listen": [self.address], "state_dir": str(self.directory / "state")},
+            "security": {"keys": str(self.keys)},
+            "links": {"ping_s": 0.5, "redial_s": 0.1, "greet_s": 1.0},
+        }
+        for section, values in sections.items():
+            base.setdefault(section, {}).update(values)
+        self.configure(base)
+
+    def configure(self, sections: dict[str, dict[str, Any]]) -> None:
+        self.sections = sections
+        lines = []
+        for section, values in sections.items():
+            lines.append(f"[{section}]")
+            lines += [f"{key} = {toml_value(value)}" for key, value in values.items()]
+        self.config.write_text("\n".join(lines) + "\n")
+
+    @property
+    def control(self) -> Path:
+        return self.directory / "state" / "control"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self, **environment: str) -> Daemon:
+        with open(self.log_file, "ab") as log:
+            self._log_from = log.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "daemon.main", "--config", str(self.config)],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment},
+            )
+        return self
+
+    def ready(self, timeout_s: float = READY_S) -> Daemon:
+        def said() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, f"{self.name} ended: {self.log()}"
+            return "ready after" in self.log()
+
+        eventually(said, timeout_s)
+        return self
+
+    def log(self) -> str:
+        """What it has said since its last start."""
+        return self.log_file.read_bytes()[self._log_from :].decode()
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self, timeout_s: float = 15.0) -> int:
+        assert self.process is not None
+        return self.process.wait(timeout_s)
+
+    def stop(self, timeout_s: float = 15.0) -> int:
+        self.signal(signal.SIGTERM)
+        return self.wait(timeout_s)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def memory_mb(self) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+class Overlay:
+    """Daemons that share a keys directory. As a context it ends them all."""
+
+    def __init__(self, directory: Path, **defaults: dict[str, Any]) -> None:
+        self.directory = directory
+        self.defaults = defaults
+        self.daemons: dict[str, Daemon] = {}
+
+    def __enter__(self) -> Overlay:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        running = [d for d in self.daemons.values() if d.process is not None and d.process.poll() is None]
+        for daemon in running:
+            daemon.signal(signal.SIGKILL)
+        for daemon in running:
+            daemon.wait()
+
+    def __getitem__(self, name: str) -> Daemon:
+        return self.daemons[name]
+
+    def add(self, name: str, parent: str = "", **sections: dict[str, Any]) -> Daemon:
+        """A configured broker, not started."""
+        merged = {section: dict(values) for section, values in self.defaults.items()}
+        for section, values in sections.items():
+            merged.setdefault(section, {}).update(values)
+        if parent:
+            merged.setdefault("tree", {})["neighbours"] = [self.daemons[parent].address]
+        daemon = self.daemons[name] = Daemon(self.directory, name, merged)
+        return daemon
+
+    def start(self, name: str, parent: str = "", **sections: dict[str, Any]) -> Daemon:
+        return self.add(name, parent, **sections).start().ready()
