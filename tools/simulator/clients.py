@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from grapevine.client.session import (
     AdvertisementState,
@@ -30,13 +30,15 @@ from tools.simulator.world import World
 
 REDIAL_S = 0.3
 
+Announced: TypeAlias = SubscriptionState | AdvertisementState
+
 
 class Record(Protocol):
     """What a run is judged by. Times are the world's."""
 
-    def subscribed(self, client: ClientHost, subscription: SubscriptionState) -> None: ...
-    def confirmed(self, client: ClientHost, subscription: SubscriptionState) -> None: ...
-    def unsubscribed(self, client: ClientHost, subscription: SubscriptionState) -> None: ...
+    def announced(self, client: ClientHost, state: Announced) -> None: ...
+    def confirmed(self, client: ClientHost, state: Announced) -> None: ...
+    def withdrawn(self, client: ClientHost, state: Announced) -> None: ...
     def session_lost(self, client: ClientHost, since: float) -> None: ...
     def ended(self, client: ClientHost) -> None: ...
     def published(self, client: ClientHost, sequence: int, attributes: Mapping[str, Value]) -> bytes: ...
@@ -123,13 +125,13 @@ class ClientHost(Host):
     def subscribe(self, filter: Filter, timeout_s: float | None = None) -> SubscriptionState:
         assert self.session is not None
         subscription = self.session.subscribe(filter, self.clock(), timeout_s)
-        self.record.subscribed(self, subscription)
+        self.record.announced(self, subscription)
         self.pump()
         return subscription
 
     def unsubscribe(self, subscription: SubscriptionState) -> None:
         assert self.session is not None
-        self.record.unsubscribed(self, subscription)
+        self.record.withdrawn(self, subscription)
         self._confirmed.discard(subscription.number)
         self.session.unsubscribe(subscription, self.clock())
         self.pump()
@@ -137,11 +139,14 @@ class ClientHost(Host):
     def advertise(self, filter: Filter) -> AdvertisementState:
         assert self.session is not None
         advertisement = self.session.advertise(filter, self.clock())
+        self.record.announced(self, advertisement)
         self.pump()
         return advertisement
 
     def unadvertise(self, advertisement: AdvertisementState) -> None:
         assert self.session is not None
+        self.record.withdrawn(self, advertisement)
+        self._confirmed.discard(advertisement.number)
         self.session.unadvertise(advertisement, self.clock())
         self.pump()
 
@@ -256,10 +261,15 @@ class ClientHost(Host):
             self._look_at_confirmations(session)
 
     def _look_at_confirmations(self, session: Session) -> None:
-        for number, subscription in session.incoming.subscriptions.items():
-            if subscription.confirmed and number not in self._confirmed:
-                self._confirmed.add(number)
-                self.record.confirmed(self, subscription)
+        announced: tuple[Mapping[int, Announced], ...] = (
+            session.incoming.subscriptions,
+            session.advertised.by_number,
+        )
+        for states in announced:
+            for number, state in states.items():
+                if state.confirmed and number not in self._confirmed:
+                    self._confirmed.add(number)
+                    self.record.confirmed(self, state)
 
     def pump(self) -> None:
         """End a burst: settle accounts with the record, send, set the timer."""

@@ -19,13 +19,13 @@ from collections.abc import Mapping
 from math import inf
 from struct import pack, unpack
 
+from grapevine.client.session import AdvertisementState, SubscriptionState
 from grapevine.client.session import Message as Delivery
-from grapevine.client.session import SubscriptionState
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Filter, Value
 from grapevine.wire.messages import Publication
 from tools.simulator.clients import ClientHost
-from tools.simulator.reach import Reach
+from tools.simulator.reach import Edge, Reach
 from tools.simulator.world import World
 
 Life = tuple[int, int]  # a client's host, and which of its processes
@@ -33,25 +33,28 @@ KEPT = 20  # violations told in full
 
 
 class Counted:
-    """One stretch of time in which a subscription counts."""
+    """One stretch of time in which a subscription, or an advertisement, counts."""
 
-    __slots__ = ("begin", "end", "home", "reach", "subscription")
+    __slots__ = ("announced", "begin", "end", "home", "reach")
 
-    def __init__(self, subscription: Subscribed, begin: float, home: int, reach: int) -> None:
-        self.subscription = subscription
+    def __init__(self, announced: Announced, begin: float, home: int, reach: int) -> None:
+        self.announced = announced
         self.begin = begin
         self.end: float | None = None
         self.home = home
         self.reach = reach
 
 
-class Subscribed:
-    __slots__ = ("counted", "filter", "life", "number", "withdrawn")
+class Announced:
+    """A client's subscription or advertisement."""
 
-    def __init__(self, life: Life, number: int, filter: Filter) -> None:
+    __slots__ = ("counted", "filter", "life", "number", "subscribes", "withdrawn")
+
+    def __init__(self, life: Life, number: int, filter: Filter, subscribes: bool) -> None:
         self.life = life
         self.number = number
         self.filter = filter
+        self.subscribes = subscribes
         self.counted: Counted | None = None
         self.withdrawn = False
 
@@ -63,22 +66,23 @@ class Published:
         self.life = life
         self.sequence = sequence
         self.attributes = attributes
-        self.accepted_at = 0.0
+        self.accepted_at: float | None = None
         self.settled_at: float | None = None
         self.cut = False
-        self.owed: list[tuple[Counted, tuple[tuple[int, int], ...]]] = []
+        self.owed: list[tuple[Counted, tuple[Edge, ...]]] = []
 
 
 class Oracle:
     def __init__(self, world: World, broker_index: Mapping[str, int]) -> None:
         self.world = world
         self.reach = Reach()
+        self.flooding = False  # subscriptions go everywhere, whoever advertises
         self.violations: list[str] = []
         self.violation_count = 0
         self.deliveries = self.owed_checked = self.excused = 0
         self.publications: list[Published] = []
         self._broker_index = broker_index
-        self._subscriptions: dict[Life, dict[int, Subscribed]] = defaultdict(dict)
+        self._announced: dict[Life, dict[int, Announced]] = defaultdict(dict)
         self._counting: dict[Counted, None] = {}
         self._by_sequence: dict[Life, dict[int, int]] = defaultdict(dict)
         self._had: dict[Life, dict[int, frozenset[int]]] = defaultdict(dict)
@@ -92,15 +96,15 @@ class Oracle:
         if len(self.violations) < KEPT:
             self.violations.append(f"t={self.world.now:.4f} {text}")
 
-    # --- subscriptions ------------------------------------------------------------------------------
+    # --- subscriptions and advertisements -------------------------------------------------------------
 
-    def subscribed(self, client: ClientHost, subscription: SubscriptionState) -> None:
+    def announced(self, client: ClientHost, state: SubscriptionState | AdvertisementState) -> None:
         life = (client.index, client.life)
-        known = Subscribed(life, subscription.number, subscription.filter)
-        self._subscriptions[life][subscription.number] = known
+        subscribes = isinstance(state, SubscriptionState)
+        self._announced[life][state.number] = Announced(life, state.number, state.filter, subscribes)
 
-    def confirmed(self, client: ClientHost, subscription: SubscriptionState) -> None:
-        known = self._subscriptions[client.index, client.life][subscription.number]
+    def confirmed(self, client: ClientHost, state: SubscriptionState | AdvertisementState) -> None:
+        known = self._announced[client.index, client.life][state.number]
         if known.withdrawn or known.counted is not None:
             return
         assert client.session is not None
@@ -108,23 +112,23 @@ class Oracle:
         known.counted = Counted(known, self.world.now, home, self.reach.connected_to(home))
         self._counting[known.counted] = None
 
-    def unsubscribed(self, client: ClientHost, subscription: SubscriptionState) -> None:
-        known = self._subscriptions[client.index, client.life][subscription.number]
+    def withdrawn(self, client: ClientHost, state: SubscriptionState | AdvertisementState) -> None:
+        known = self._announced[client.index, client.life][state.number]
         known.withdrawn = True
         self._stop_counting(known, self.world.now)
 
     def session_lost(self, client: ClientHost, since: float) -> None:
         """The client is attached afresh: its subscriptions have not counted since it lost its link."""
-        for known in self._subscriptions[client.index, client.life].values():
+        for known in self._announced[client.index, client.life].values():
             self._stop_counting(known, since)
 
     def ended(self, client: ClientHost) -> None:
         life = (client.index, client.life)
         self._ended_at[life] = self.world.now
-        for known in self._subscriptions[life].values():
+        for known in self._announced[life].values():
             self._stop_counting(known, self.world.now)
 
-    def _stop_counting(self, known: Subscribed, at: float) -> None:
+    def _stop_counting(self, known: Announced, at: float) -> None:
         if known.counted is not None:
             known.counted.end = at
             self._counting.pop(known.counted, None)
@@ -148,7 +152,7 @@ class Oracle:
         for counted in list(self._counting):
             counted.reach &= ~(1 << broker)
             if counted.home == broker:
-                self._stop_counting(counted.subscription, self.world.now)
+                self._stop_counting(counted.announced, self.world.now)
 
     def broker_left(self, broker: int) -> None:
         """In good order: what it had is handed on, so what was known behind it stays known."""
@@ -156,7 +160,7 @@ class Oracle:
 
     def session_ended(self, life: Life, broker: int) -> None:
         """This broker has given the client up."""
-        for known in self._subscriptions[life].values():
+        for known in self._announced[life].values():
             if known.counted is not None and known.counted.home == broker:
                 self._stop_counting(known, self.world.now)
 
@@ -178,18 +182,37 @@ class Oracle:
         return pack("<Q", number)
 
     def accepted(self, broker: int, publications: list[Publication]) -> None:
-        """The first broker takes these now; of several acceptances the last one counts."""
-        now = self.world.now
+        """The first broker takes these now. After several acceptances only those are owed to whom each of them
+        owed it: who came in between may have had later ones already, and order comes first."""
         for publication in publications:
             record = self.publications[unpack("<Q", publication.payload)[0]]
-            record.accepted_at = now
-            record.owed = [
-                (counted, path)
-                for counted in self._counting
-                if counted.reach >> broker & 1
-                and matches(counted.subscription.filter, record.attributes)
-                and (path := self.reach.path(broker, counted.home)) is not None
-            ]
+            owed = self._owed(broker, record)
+            if record.accepted_at is not None:
+                before = {counted for counted, _ in record.owed}
+                owed = [(counted, path) for counted, path in owed if counted in before]
+            record.accepted_at = self.world.now
+            record.owed = owed
+
+    def _owed(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
+        invited = self._invited(record)
+        return [
+            (counted, path)
+            for counted in self._counting
+            if counted.announced.subscribes
+            and counted.reach >> broker & invited >> counted.home & 1
+            and matches(counted.announced.filter, record.attributes)
+            and (path := self.reach.path(broker, counted.home)) is not None
+        ]
+
+    def _invited(self, record: Published) -> int:
+        """The brokers that know of an advertisement for this: their subscriptions were told to the publisher."""
+        if self.flooding:
+            return -1
+        invited = 0
+        for known in self._announced[record.life].values():
+            if known.counted is not None and not known.subscribes and matches(known.filter, record.attributes):
+                invited |= known.counted.reach
+        return invited
 
     def settled(self, client: ClientHost, first: int, last: int) -> None:
         numbers = self._by_sequence[client.index, client.life]
@@ -205,7 +228,7 @@ class Oracle:
 
     def delivered(self, client: ClientHost, deliveries: list[Delivery]) -> None:
         life = (client.index, client.life)
-        had, known = self._had[life], self._subscriptions[life]
+        had, known = self._had[life], self._announced[life]
         self.deliveries += len(deliveries)
         if client.session is not None:
             self._dropped[life] = client.session.dropped
@@ -227,7 +250,7 @@ class Oracle:
         number: int,
         record: Published,
         delivery: Delivery,
-        known: dict[int, Subscribed],
+        known: dict[int, Announced],
     ) -> None:
         if not delivery.subscriptions:
             self.violation(f"{client.name} got publication {number} for no subscription")
@@ -250,7 +273,7 @@ class Oracle:
 
     def judge_exact(self, first: int) -> None:
         """Publications from this number on were sent in peace: exactly their subscribers have them."""
-        live = [known for known in self._counting]
+        live = [counted for counted in self._counting if counted.announced.subscribes]
         for number in range(first, len(self.publications)):
             record = self.publications[number]
             if record.cut and not record.owed:
@@ -258,9 +281,9 @@ class Oracle:
             if record.settled_at is None or record.cut:
                 self.violation(f"fresh publication {number} was {'cut' if record.cut else 'not settled'}")
             wanted = {
-                (c.subscription.life, c.subscription.number)
+                (c.announced.life, c.announced.number)
                 for c in live
-                if matches(c.subscription.filter, record.attributes)
+                if matches(c.announced.filter, record.attributes)
             }
             had = {(life, n) for life, all_had in self._had.items() for n in all_had.get(number, ())}
             if wanted != had:
@@ -272,9 +295,10 @@ class Oracle:
         record: Published,
         settled_at: float,
         counted: Counted,
-        path: tuple[tuple[int, int], ...],
+        path: tuple[Edge, ...],
     ) -> None:
-        subscription = counted.subscription
+        assert record.accepted_at is not None
+        subscription = counted.announced
         if counted.end is not None and counted.end <= settled_at:
             return
         self.owed_checked += 1

@@ -104,6 +104,7 @@ class Simulation:
             known,
             self.matcher,
         )
+        self.oracle.flooding = settings.tree.routing == "flooding"
         self.watcher.attach(broker, core)
         return core
 
