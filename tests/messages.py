@@ -59,6 +59,7 @@ BY_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (fields.Path, tuples(IDS, min_size=1)),
     (fields.RootPath, tuples(IDS)),
     (fields.Addresses, tuples(NAMES)),
+    (fields.NameList, tuples(NAMES)),
     (fields.Settings, st.dictionaries(NAMES, NAMES, max_size=3)),
     (
         fields.Arguments,

@@ -21,7 +21,7 @@ from overlay.tree.census import MARGIN, bounded, read_reports
 from overlay.tree.publications import Publications
 
 OPEN_MAX = 1_000  # traces under way at one broker
-Finished = Callable[[tuple[bytes, ...], tuple[int, ...], float], None]
+Finished = Callable[[tuple[bytes, ...], tuple[str, ...], float], None]
 
 
 class Trace(Quiet):
@@ -48,9 +48,9 @@ class Trace(Quiet):
         core = self.core
         request = TraceRequest(core.id, core.incarnation, self._number, attributes, 0, deadline_s)
 
-        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+        def finished(reports: tuple[bytes, ...], missing: tuple[str, ...], later: float) -> None:
             rows = read_reports(reports)
-            rows += [{"id": peer, "broker": core.names.get(peer, "?"), "missing": True} for peer in missing]
+            rows += [{"broker": name, "missing": True} for name in missing]
             done(rows, later)
 
         self._follow(request, client, finished, now)
@@ -58,7 +58,7 @@ class Trace(Quiet):
     def on_request(self, peer: Peer, request: TraceRequest, now: float) -> None:
         link = peer.link
 
-        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+        def finished(reports: tuple[bytes, ...], missing: tuple[str, ...], later: float) -> None:
             if link is not None and peer.link is link:
                 answer = TraceAnswer(request.origin, request.incarnation, request.number, reports, missing)
                 self.core.send(answer, link)
@@ -80,7 +80,7 @@ class Trace(Quiet):
         def done(gather: Gather, later: float) -> None:
             self._open.pop(key, None)
             reports = [msgspec.json.encode(decision.row)]
-            missing = [peer.id for peer in gather.missing]
+            missing = [peer.name for peer in gather.missing]
             for answer in gather.answers:
                 reports += answer.reports
                 missing += answer.missing

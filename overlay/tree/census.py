@@ -58,9 +58,9 @@ class Census(Quiet):
         others = [through] if through is not None else list(core.peers.values())
         own = None if through is not None else self._report(request)
 
-        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+        def finished(reports: tuple[bytes, ...], missing: tuple[str, ...], later: float) -> None:
             decoded = read_reports(reports)
-            decoded += [{"id": peer, "name": core.names.get(peer, "?"), "missing": True} for peer in missing]
+            decoded += [{"id": identify(name), "name": name, "missing": True} for name in missing]
             done(decoded, later)
 
         self._spread(request, others, own, finished, now)
@@ -69,7 +69,7 @@ class Census(Quiet):
         others = [other for other in self.core.peers.values() if other is not peer]
         link = peer.link
 
-        def finished(reports: tuple[bytes, ...], missing: tuple[int, ...], later: float) -> None:
+        def finished(reports: tuple[bytes, ...], missing: tuple[str, ...], later: float) -> None:
             if link is not None and peer.link is link:
                 answer = CensusAnswer(request.origin, request.incarnation, request.number, reports, missing)
                 self.core.send(answer, link)
@@ -91,7 +91,7 @@ class Census(Quiet):
         request: CensusRequest,
         others: list[Peer],
         own: bytes | None,
-        finished: Callable[[tuple[bytes, ...], tuple[int, ...], float], None],
+        finished: Callable[[tuple[bytes, ...], tuple[str, ...], float], None],
         now: float,
     ) -> None:
         key = (request.origin, request.incarnation, request.number)
@@ -102,7 +102,7 @@ class Census(Quiet):
         def done(gather: Gather, later: float) -> None:
             self._open.pop(key, None)
             reports = [] if own is None else [own]
-            missing = [peer.id for peer in gather.missing]
+            missing = [peer.name for peer in gather.missing]
             for answer in gather.answers:
                 reports += answer.reports
                 missing += answer.missing

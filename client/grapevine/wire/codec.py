@@ -225,6 +225,8 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Advertise: lambda m: _check_advertisement(m.advertisement),
     wire.Subscribe: lambda m: check(m.subscription.filter),
     wire.CensusRequest: lambda m: _check_bytes(NAME_BYTES, m.question),
+    wire.CensusAnswer: lambda m: _check_bytes(NAME_BYTES, *m.missing),
+    wire.TraceAnswer: lambda m: _check_bytes(NAME_BYTES, *m.missing),
     wire.Attach: _check_attach,
     wire.Attached: lambda m: _check_bytes(NAME_BYTES, m.broker_name, *m.addresses),
     wire.ClientSubscribe: lambda m: check(m.filter),

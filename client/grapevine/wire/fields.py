@@ -32,6 +32,7 @@ Ids: TypeAlias = Annotated[tuple[Id, ...], Meta(max_length=limits.LIST_ENTRIES)]
 Path: TypeAlias = Annotated[tuple[Id, ...], Meta(min_length=1, max_length=limits.PATH_BROKERS)]
 RootPath: TypeAlias = Annotated[tuple[Id, ...], Meta(max_length=limits.ROOT_PATH_BROKERS)]
 Addresses: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=limits.ADDRESSES)]
+NameList: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=limits.LIST_ENTRIES)]
 Settings: TypeAlias = Annotated[dict[Name, Name], Meta(max_length=limits.SETTINGS)]
 Argument: TypeAlias = Text | int | float | bool | None
 Arguments: TypeAlias = Annotated[dict[Name, Argument], Meta(max_length=limits.SETTINGS)]

@@ -29,6 +29,7 @@ from grapevine.wire.fields import (
     Id,
     Ids,
     Name,
+    NameList,
     Number,
     NumberLists,
     Path,
@@ -280,7 +281,7 @@ class CensusAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     incarnation: Id
     number: Count
     reports: Reports  # one JSON object per broker
-    missing: Ids = ()  # neighbours that did not answer
+    missing: NameList = ()  # neighbours that did not answer
 
 
 class TraceRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -301,7 +302,7 @@ class TraceAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     incarnation: Id
     number: Count
     reports: Reports  # one JSON object per broker on the path
-    missing: Ids = ()
+    missing: NameList = ()
 
 
 # --- clients: 40-59 ----------------------------------------------------------------------------
