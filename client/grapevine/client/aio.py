@@ -137,7 +137,7 @@ class Client:
         if not session.can_publish:
             self._engine.check_open()
             raise asyncio.QueueFull("the publish window is full")
-        number = session.publish(attributes, payload, durable=durable, sequence=sequence)
+        number = session.publish(attributes, payload, durable, sequence)
         if not self._planned:
             self._plan()
         return number
@@ -324,7 +324,11 @@ class Subscription:
         queue = self._state.queue
         if not queue:
             await self._client._until(self._some, timeout)
-        batch = [queue.popleft() for _ in range(min(most, len(queue)))]
+        if len(queue) <= most:
+            batch = list(queue)
+            queue.clear()
+        else:
+            batch = [queue.popleft() for _ in range(most)]
         self._consumed(len(batch))
         return batch
 

@@ -7,10 +7,10 @@ is known to be one and the session attaches again. Encryption follows the keys d
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from grapevine.client.keys import client_keys, find_server
 from grapevine.errors import Error, NotAllowed, Unreachable
@@ -33,6 +33,8 @@ _EVENTS = (
     | zmq.EVENT_DISCONNECTED
     | zmq.EVENT_CLOSED
 )
+
+_EVENT = struct.Struct("=H")  # the head of a monitor's message
 
 _contexts: dict[int, zmq.Context[zmq.Socket[bytes]]] = {}
 
@@ -103,7 +105,7 @@ class Link:
                 frames = self.monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.ZMQError:
                 return None
-            event = parse_monitor_message(frames)["event"]
+            (event,) = _EVENT.unpack_from(frames[0])
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 return UP
             if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:

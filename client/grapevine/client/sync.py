@@ -109,9 +109,10 @@ class Client:
         """Hands a publication over and returns its sequence number; blocks while the window is full."""
         with self._lock:
             session = self._session
-            if not session.can_publish:
+            outgoing = session.outgoing
+            if outgoing.appended >= outgoing.bound:
                 self._wait_locked(self._engine.has_room, None, "")
-            number = session.publish(attributes, payload, durable=durable, sequence=sequence)
+            number = session.publish(attributes, payload, durable, sequence)
             if self._sleeping:
                 self._wake()
             return number
@@ -201,6 +202,8 @@ class Client:
 
     def _wait_locked(self, goal: Callable[[], bool], timeout: float | None, complaint: str) -> None:
         """Until `goal` is true; Timeout after that time. The lock is held, and let go meanwhile."""
+        if self._sleeping:
+            self._wake()  # there may be something to send
         if not self._await(goal, timeout):
             raise Timeout(complaint)
 
@@ -215,8 +218,6 @@ class Client:
             if left_s is not None and left_s <= 0:
                 return False
             self._waiting += 1
-            if self._sleeping:
-                self._wake()
             try:
                 self._changed.wait(left_s)
             finally:
@@ -322,9 +323,12 @@ class Subscription:
             self._tell(0)
             if not queue:
                 client._await(self._some, timeout)
-            count = min(most, len(queue))
-            batch = [queue.popleft() for _ in range(count)]
-            self._tell(count)
+            if len(queue) <= most:
+                batch = list(queue)
+                queue.clear()
+            else:
+                batch = [queue.popleft() for _ in range(most)]
+            self._tell(len(batch))
         return batch
 
     def _some(self) -> bool:

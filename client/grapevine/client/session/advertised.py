@@ -20,7 +20,7 @@ REMEMBERED = 8_192  # attributes whose advertisement is known without matching
 
 
 class AdvertisementState:
-    __slots__ = ("confirmed", "filter", "number", "request", "used", "withdrawing", "withdrawn_at")
+    __slots__ = ("confirmed", "filter", "number", "request", "usable", "used", "withdrawing", "withdrawn_at")
 
     def __init__(self, number: int, filter: Filter, request: Request) -> None:
         self.number = number
@@ -28,44 +28,41 @@ class AdvertisementState:
         self.request = request  # the one that the application waits for
         self.confirmed = False  # in this epoch
         self.used = False
+        self.usable = False  # confirmed and used: nothing to note when it is used again
         self.withdrawn_at: int | None = None  # publications appended when it was withdrawn
         self.withdrawing: Request | None = None  # waits to be asked
 
 
 class Advertised:
-    __slots__ = ("_holds", "_known", "by_number", "explicit")
+    __slots__ = ("_holds", "by_number", "explicit", "known")
 
     def __init__(self) -> None:
         self.by_number: dict[int, AdvertisementState] = {}
         self.explicit = False  # the application has advertised: no more implicit advertisement
-        self._known: dict[bytes, AdvertisementState] = {}
+        self.known: dict[bytes, AdvertisementState] = {}  # by attributes met before, which are well-formed
         self._holds: deque[tuple[int, AdvertisementState]] = (
             deque()
         )  # (number of a publication, what it needs)
 
     def add(self, advertisement: AdvertisementState) -> None:
         self.by_number[advertisement.number] = advertisement
-        self._known.clear()
+        self.known.clear()
 
     def remove(self, advertisement: AdvertisementState) -> None:
         self.by_number.pop(advertisement.number, None)
-        self._known.clear()
+        self.known.clear()
         self._holds = deque(hold for hold in self._holds if hold[1] is not advertisement)
 
     def withdraw(self, advertisement: AdvertisementState, appended: int, request: Request) -> None:
         advertisement.withdrawn_at = appended
         advertisement.withdrawing = request
-        self._known.clear()
+        self.known.clear()
 
     def confirm(self, advertisement: AdvertisementState) -> None:
         advertisement.confirmed = True
-        self._known.clear()
+        self.known.clear()
 
     # --- publications --------------------------------------------------------------------------------
-
-    def known(self, attributes: bytes) -> AdvertisementState | None:
-        """The advertisement of attributes met before; a hit says that they are well-formed."""
-        return self._known.get(attributes)
 
     def find(self, attributes: bytes) -> AdvertisementState | None:
         """The advertisement that allows these attributes, which must be well-formed."""
@@ -77,9 +74,9 @@ class Advertised:
                 if advertisement.confirmed:
                     break
         if found is not None:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[attributes] = found
+            if len(self.known) >= REMEMBERED:
+                self.known.clear()
+            self.known[attributes] = found
         return found
 
     def allows(self, attributes: bytes) -> bool:
@@ -92,6 +89,7 @@ class Advertised:
         if not advertisement.confirmed and not any(a is advertisement for _, a in self._holds):
             self._holds.append((number, advertisement))
         advertisement.used = True
+        advertisement.usable = advertisement.confirmed
 
     def held_from(self) -> int | None:
         """The first publication that may not leave yet."""
@@ -105,8 +103,8 @@ class Advertised:
     def restart(self, settled: int) -> list[AdvertisementState]:
         """A new epoch: those that must be announced again before anything unsettled leaves."""
         for advertisement in self.by_number.values():
-            advertisement.confirmed = False
-        self._known.clear()
+            advertisement.confirmed = advertisement.usable = False
+        self.known.clear()
         self._holds = deque((settled + 1, a) for a in self.by_number.values() if a.used)
         return list(self.by_number.values())
 
@@ -125,4 +123,4 @@ class Advertised:
 
     def close(self) -> None:
         """Nothing is known to be allowed any more."""
-        self._known.clear()
+        self.known.clear()

@@ -28,6 +28,7 @@ class Outgoing:
         "accepted_up_to",
         "appended",
         "base",
+        "bound",
         "limit",
         "persisted",
         "persisted_up_to",
@@ -35,9 +36,12 @@ class Outgoing:
         "sent",
         "settled",
         "settled_up_to",
+        "window",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, window: int) -> None:
+        self.window = window  # publications that may be unsettled
+        self.bound = window  # hence the number that the last one may have
         self._buffer: list[Publication] = []
         self._origin = 0  # number of the last publication that left the buffer
         self._large = 0  # number of the last publication too large for a frame of BATCH
@@ -54,11 +58,18 @@ class Outgoing:
     def unsettled(self) -> int:
         return self.appended - self.settled
 
+    @property
+    def full(self) -> bool:
+        return self.appended >= self.bound
+
     def append(self, publication: Publication) -> None:
         self._buffer.append(publication)
         self.appended += 1
-        if len(publication.payload) > SMALL:
-            self._large = self.appended
+
+    def append_large(self, publication: Publication) -> None:
+        """One whose payload is over SMALL."""
+        self.append(publication)
+        self._large = self.appended
 
     def batches(self, held_from: int | None) -> Iterator[tuple[int, list[Publication]]]:
         """What may leave now, as (first position, publications); `held_from` and later must wait."""
@@ -98,6 +109,7 @@ class Outgoing:
             return
         self.settled_up_to = self._sequence(number)
         self.settled = number
+        self.bound = number + self.window
         gone = number - self._origin
         # Small bites would copy a long list again and again.
         if gone * 2 >= len(self._buffer) or gone >= 4096:

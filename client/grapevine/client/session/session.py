@@ -17,7 +17,7 @@ from grapevine.client.session.advertised import IMPLICIT, Advertised, Advertisem
 from grapevine.client.session.cuts import Cuts
 from grapevine.client.session.incoming import Incoming, SubscriptionState
 from grapevine.client.session.message import Message
-from grapevine.client.session.outgoing import Outgoing
+from grapevine.client.session.outgoing import SMALL, Outgoing
 from grapevine.client.session.requests import Asked, Request, Requests
 from grapevine.client.session.settings import SessionSettings
 from grapevine.errors import Closed, Error, NotAllowed
@@ -62,7 +62,7 @@ class Session:
         self.out: list[wire.Message] = []
         self.events: list[Event] = []
         self.state = State.DOWN
-        self.outgoing = Outgoing()
+        self.outgoing = Outgoing(self.settings.publish_window)
         self.incoming = Incoming(self.settings.receive_window, deliver)
         self.advertised = Advertised()
         self.requests = Requests()
@@ -212,7 +212,7 @@ class Session:
 
     @property
     def can_publish(self) -> bool:
-        return self.outgoing.unsettled < self.settings.publish_window
+        return not self.outgoing.full
 
     @property
     def next_sequence(self) -> int:
@@ -223,29 +223,31 @@ class Session:
         self,
         attributes: Mapping[str, Value],
         payload: bytes = b"",
-        *,
         durable: bool = False,
-        traced: bool = False,
         sequence: int | None = None,
+        traced: bool = False,
     ) -> int:
         """Appends a publication; its sequence number. Only while `can_publish`."""
         packed = pack_attributes(attributes)
-        advertisement = self.advertised.known(packed)
+        advertisement = self.advertised.known.get(packed)  # a hit says that they are well-formed
         if advertisement is None:
             advertisement = self._allowed(packed, attributes)
-        if len(payload) > PAYLOAD_BYTES:
-            raise ValueError(f"a payload of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES}")
+        outgoing = self.outgoing
+        assert outgoing.appended < outgoing.bound, "the window is full"
         if sequence is None:
             sequence = self._sequence + 1
         elif sequence <= self._sequence:
             raise ValueError(f"sequence {sequence} does not rise: the last one was {self._sequence}")
-        if not self.can_publish:
-            raise AssertionError("the window is full")
+        flags = (DURABLE if durable else 0) | (TRACED if traced else 0) if durable or traced else 0
+        if len(payload) <= SMALL:
+            outgoing.append(Publication(packed, payload, sequence, flags))
+        elif len(payload) <= PAYLOAD_BYTES:
+            outgoing.append_large(Publication(packed, payload, sequence, flags))
+        else:
+            raise ValueError(f"a payload of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES}")
         self._sequence = sequence
-        flags = (DURABLE if durable else 0) | (TRACED if traced else 0)
-        self.outgoing.append(Publication(packed, payload, sequence, flags))
-        if not (advertisement.confirmed and advertisement.used):
-            self.advertised.use(advertisement, self.outgoing.appended)
+        if not advertisement.usable:
+            self.advertised.use(advertisement, outgoing.appended)
         return sequence
 
     def _allowed(self, packed: bytes, attributes: Mapping[str, Value]) -> AdvertisementState:
