@@ -143,7 +143,7 @@ class Attachments(Quiet):
         if client.deliveries.overrun and client.link is not None:
             self.core.refuse("slow subscriber")
             self.end(client, now)
-        elif client.deliveries.in_flight and client.stall_timer is None and not client.ended:
+        elif client.deliveries.waits and client.stall_timer is None and not client.ended:
             self._watch_stall(client, now)
         self.drained(client)
         if client.ended and not client.lost and not client.incoming.records:
@@ -155,7 +155,7 @@ class Attachments(Quiet):
         def check(later: float) -> None:
             client.stall_timer = None
             deliveries = client.deliveries
-            if deliveries.in_flight and not client.lost:
+            if deliveries.waits and not client.lost:
                 if deliveries.settled == settled:
                     deliveries.stall()
                 self._watch_stall(client, later)
