@@ -35,7 +35,7 @@ check: setup  ## format, lint, types, fast tests: under two minutes
 	$(RUN) ruff format --check --quiet . || failed="$$failed format"; \
 	$(RUN) ruff check --quiet . || failed="$$failed lint"; \
 	$(RUN) mypy || failed="$$failed types"; \
-	$(RUN) pytest -q -m 'not slow' tests/unit tests/paper || failed="$$failed tests"; \
+	HYPOTHESIS_PROFILE=quick $(RUN) pytest -q -m 'not slow' tests/unit tests/paper || failed="$$failed tests"; \
 	test -z "$$failed" || { echo "check failed:$$failed" >&2; exit 1; }
 
 proof: setup  ## every claim in full; resumable, hours (PROOF="--list", PROOF="--only core")

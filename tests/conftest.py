@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 # No deadline: two cores are shared with real daemons, and a slow case is not a wrong one.
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+# `make check` looks at fewer: it is run before every commit, `make test` before a push.
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=25)
 settings.register_profile(
     "explore",
     deadline=None,
