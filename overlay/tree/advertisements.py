@@ -111,11 +111,14 @@ class Advertisements(Quiet):
 
     def _forget(self, entry: AdvertisementEntry, source: Session, now: float) -> None:
         counted = entry.source is source
+        shadowed = not counted and source in entry.sources
         change = self.table.forget(entry, source)
         if change is Change.GONE:
             self._remove(entry, now)
         elif change is Change.MOVED:
             self._place(entry, now)
+        elif shadowed and isinstance(source, Peer) and not _held(entry.source):
+            self._announce(entry, source)  # it knew better until now; from here on it must be told
         if counted and isinstance(source, Peer):
             self.departed(entry, source, now)
         if change is Change.GONE:

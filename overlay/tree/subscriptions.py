@@ -114,6 +114,7 @@ class Subscriptions(Quiet):
                 announced.repeat(entry.number, now)
 
     def _forget(self, entry: SubscriptionEntry, source: Session, now: float) -> None:
+        shadowed = source is not entry.source and source in entry.sources
         change = self.table.forget(entry, source)
         if change is Change.GONE:
             for announced in self.announced.values():
@@ -123,6 +124,8 @@ class Subscriptions(Quiet):
         elif change is Change.MOVED:
             self._move(entry, now)
             self._spread(entry, None, now)
+        elif shadowed and isinstance(source, Peer):
+            self._tell_if_due(entry, source, now)  # it knew better until now; from here on it must be told
         if isinstance(source, Peer):
             self.announcements.sync.check(source, now)
         if change is Change.MOVED:
@@ -165,6 +168,12 @@ class Subscriptions(Quiet):
     def _tellable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
         return peer not in entry.sources and not (isinstance(entry.source, Peer) and entry.source.held)
+
+    def _tell_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
+        announced = self.announced.get(peer)
+        if announced is not None and self._tellable(entry.number, peer):
+            if self.flooding or self._called_for(entry.number, peer):
+                announced.add(entry.number, None, now)
 
     def _unadvertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
         """It no longer comes from `peer`: what was told there because of it alone is withdrawn."""
@@ -210,14 +219,12 @@ class Subscriptions(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
             return
-        announced = self.announced[session] = Announced(
+        self.announced[session] = Announced(
             session, self._tell, self._untell, self._covering, self._covered, self._anchor
         )
         self.generation += 1
         for entry in list(self.table.by_key.values()):
-            if self._tellable(entry.number, session):
-                if self.flooding or self._called_for(entry.number, session):
-                    announced.add(entry.number, None, now)
+            self._tell_if_due(entry, session, now)
 
     def link_down(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
