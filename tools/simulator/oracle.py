@@ -66,7 +66,7 @@ class Published:
         self.life = life
         self.sequence = sequence
         self.attributes = attributes
-        self.accepted_at: float | None = None
+        self.accepted_at: float | None = None  # the first time
         self.settled_at: float | None = None
         self.cut = False
         self.owed: list[tuple[Counted, tuple[Edge, ...]]] = []
@@ -187,10 +187,11 @@ class Oracle:
         for publication in publications:
             record = self.publications[unpack("<Q", publication.payload)[0]]
             owed = self._owed(broker, record)
-            if record.accepted_at is not None:
-                before = {counted for counted, _ in record.owed}
-                owed = [(counted, path) for counted, path in owed if counted in before]
-            record.accepted_at = self.world.now
+            if record.accepted_at is None:
+                record.accepted_at = self.world.now
+            else:  # both paths count: what was lost on the first one is told to nobody if the broker is gone
+                before = dict(record.owed)
+                owed = [(counted, path + before[counted]) for counted, path in owed if counted in before]
             record.owed = owed
 
     def _owed(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
