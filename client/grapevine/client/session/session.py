@@ -153,20 +153,23 @@ class Session:
         self._dropped_before = self.dropped
         self.outgoing.restart(attached.credit)
         self.incoming.restart()
-        self._end_withdrawals()
+        self._end_requests()
         for advertisement in self.advertised.restart(self.outgoing.settled):
             self._ask_advertise(advertisement, self._again(advertisement.request))
         for subscription in self.incoming.subscriptions.values():
             subscription.confirmed = False
             self._ask_subscribe(subscription, self._again(subscription.request))
 
-    def _end_withdrawals(self) -> None:
-        """What was to be withdrawn is not announced again, and so it is withdrawn."""
+    def _end_requests(self) -> None:
+        """What was to be withdrawn is not announced again, and so it is withdrawn. What an earlier epoch
+        asked again for nobody is asked anew, under another number."""
+        waited_for = {s.request.number for s in self.incoming.subscriptions.values()}
+        waited_for |= {a.request.number for a in self.advertised.by_number.values()}
         for number, asked in list(self.requests.asked.items()):
             request = self.requests.open[number]
             if isinstance(asked, wire.ClientUnsubscribe | wire.ClientUnadvertise):
                 request.answer("confirmed")
-            if request.done or isinstance(asked, wire.ClientUnsubscribe | wire.ClientUnadvertise):
+            if request.done or number not in waited_for:
                 self.requests.forget(request)
 
     def _again(self, request: Request) -> Request:
