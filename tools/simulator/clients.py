@@ -95,8 +95,10 @@ class ClientHost(Host):
         self.inbox.clear()
         self.waiting.clear()
         self._confirmed.clear()
-        self._unread = self._settled_up_to = 0
+        self._unread = self._settled_up_to = self._tries = 0
         self._tick_at = None
+        self._redialling = False
+        self.paused_until = self.lazy_until = 0.0
         self._detached_at = self.world.now
         self._dial()
 
@@ -159,7 +161,7 @@ class ClientHost(Host):
         waiting = self.waiting
         while waiting and session.can_publish:
             attributes, _ = waiting.popleft()
-            sequence = session._sequence + 1
+            sequence = session.next_sequence
             payload = self.record.published(self, sequence, attributes)
             try:
                 session.publish(attributes, payload)
