@@ -1,35 +1,31 @@
-"""Random messages for hypothesis: `messages()` of any kind, `messages_of(cls)` of one."""
+"""Random messages for hypothesis, made from the classes themselves so that a new kind is covered at once.
+
+`messages()` of any kind, `messages_of(cls)` of one; `sample(cls)` is one plain message without any chance.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec import inspect
 
-from grapevine.filters.normal import Filter
-from grapevine.wire import fields, limits
+from grapevine.filters.normal import EVERYTHING, Filter
 from grapevine.wire import messages as wire
 from grapevine.wire.extensions import encode_extension
 from grapevine.wire.messages import EXTENDED, MESSAGES, Cut, Deliver, Publication
 from tests import strategies
 
-IDS = st.integers(0, 2**64 - 1) | st.integers(0, 3)
-COUNTS = st.integers(0, 2**63 - 1) | st.integers(0, 3)
-SECONDS = st.floats(0, limits.SECONDS)
-NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
-BLOBS = st.binary(max_size=40)
-
-
-def tuples(entries: st.SearchStrategy[Any], min_size: int = 0) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.lists(entries, min_size=min_size, max_size=3).map(tuple)
+Strategy = st.SearchStrategy[Any]
+FEW = 3
 
 
 @st.composite
 def publications(draw: st.DrawFn) -> Publication:
-    values = [draw(of_type(field.type)) for field in msgspec.structs.fields(Publication)]
-    publication = Publication(*values)
-    records = draw(st.lists(st.tuples(st.integers(0, 127), BLOBS), max_size=2))
+    publication: Publication = draw(plain_structs(Publication))
+    records = draw(st.lists(st.tuples(st.integers(0, 127), st.binary(max_size=20)), max_size=2))
     publication.extension = encode_extension(records)
     publication.flags = publication.flags | EXTENDED if records else publication.flags & ~EXTENDED
     return publication
@@ -37,62 +33,108 @@ def publications(draw: st.DrawFn) -> Publication:
 
 @st.composite
 def cuts(draw: st.DrawFn) -> Cut:
-    first = draw(COUNTS)
-    return Cut(draw(IDS), draw(IDS), first, draw(st.integers(first, 2**63 - 1)), draw(COUNTS))
+    cut: Cut = draw(plain_structs(Cut))
+    return msgspec.structs.replace(cut, first=min(cut.first, cut.last), last=max(cut.first, cut.last))
 
 
-BY_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
-    (fields.Id, IDS),
-    (fields.Count, COUNTS),
-    (fields.Number, st.integers(0, 2**32 - 1)),
-    (fields.Hops, st.integers(0, limits.HOPS)),
-    (fields.Flags, st.integers(0, 0xFFFF)),
-    (fields.Policy, st.integers(0, 2)),
-    (fields.Seconds, SECONDS),
-    (fields.Name, NAMES),
-    (fields.Text, NAMES),
-    (fields.Body, BLOBS),
-    (fields.AttributeBytes, BLOBS),
-    (fields.PayloadBytes, BLOBS),
-    (fields.ExtensionBytes, BLOBS),
-    (fields.Ids, tuples(IDS)),
-    (fields.Path, tuples(IDS, min_size=1)),
-    (fields.RootPath, tuples(IDS)),
-    (fields.Addresses, tuples(NAMES)),
-    (fields.NameList, tuples(NAMES)),
-    (fields.Settings, st.dictionaries(NAMES, NAMES, max_size=3)),
-    (
-        fields.Arguments,
-        st.dictionaries(NAMES, st.one_of(NAMES, st.integers(-5, 5), st.booleans(), st.none())),
-    ),
-    (fields.Reports, tuples(BLOBS)),
-    (fields.NumberLists, st.lists(st.integers(0, 3).map(lambda n: bytes(4 * n)), max_size=3)),
-    (wire.Publications, st.lists(publications(), max_size=3)),
-    (wire.Cuts, tuples(cuts())),
-    (wire.Resume | None, st.none() | st.deferred(lambda: structs(wire.Resume))),
-    (wire.Advertisement, st.deferred(lambda: structs(wire.Advertisement))),
-    (wire.Subscription, st.deferred(lambda: structs(wire.Subscription))),
-    (Filter, strategies.checked_filters()),
-    (bool, st.booleans()),
-]
+def one_list_each(deliver: Deliver) -> Deliver:
+    lists = [part[: len(part) // 4 * 4] for part in (*deliver.subscriptions, *[b""] * FEW)]
+    return msgspec.structs.replace(deliver, subscriptions=lists[: len(deliver.publications)])
 
 
-def of_type(kind: Any) -> st.SearchStrategy[Any]:
-    return next(strategy for known, strategy in BY_TYPE if known == kind)
+# What a class alone does not say.
+SPECIAL: dict[type[Any], Callable[[], Strategy]] = {
+    Filter: strategies.checked_filters,
+    Publication: publications,
+    Cut: cuts,
+    Deliver: lambda: plain_structs(Deliver).map(one_list_each),
+}
 
 
-def structs(cls: type[Any]) -> st.SearchStrategy[Any]:
-    return st.tuples(*(of_type(field.type) for field in msgspec.structs.fields(cls))).map(lambda v: cls(*v))
+def structs(cls: type[Any]) -> Strategy:
+    return SPECIAL[cls]() if cls in SPECIAL else plain_structs(cls)
+
+
+def plain_structs(cls: type[Any]) -> Strategy:
+    info = inspect.type_info(cls)
+    assert isinstance(info, inspect.StructType)
+    return st.tuples(*(of_type(field.type) for field in info.fields)).map(lambda values: cls(*values))
+
+
+def of_type(info: inspect.Type) -> Strategy:
+    match info:
+        case inspect.IntType(ge=ge, le=le):
+            low, high = -5 if ge is None else ge, 2**64 - 1 if le is None else le
+            return st.integers(low, high) | st.integers(low, min(low + 3, high))
+        case inspect.FloatType(ge=ge, le=le):
+            return st.floats(ge, le, allow_nan=False, allow_infinity=False)
+        case inspect.StrType():
+            return st.text(st.characters(codec="utf-8"), max_size=20)
+        case inspect.BytesType():
+            return st.binary(max_size=40)
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.NoneType():
+            return st.none()
+        case inspect.ListType(item_type=item, min_length=least):
+            return st.lists(of_type(item), min_size=least or 0, max_size=FEW)
+        case inspect.VarTupleType(item_type=item, min_length=least):
+            return st.lists(of_type(item), min_size=least or 0, max_size=FEW).map(tuple)
+        case inspect.TupleType(item_types=items):
+            return st.tuples(*map(of_type, items))
+        case inspect.DictType(key_type=key, value_type=value):
+            return st.dictionaries(of_type(key), of_type(value), max_size=FEW)
+        case inspect.UnionType(types=types):
+            return st.one_of(*map(of_type, types))
+        case inspect.StructType(cls=cls):
+            return structs(cls)
+    raise AssertionError(f"no strategy for {info}")
 
 
 def messages_of(cls: type[wire.Message]) -> st.SearchStrategy[wire.Message]:
-    return structs(cls).map(_one_list_each) if cls is Deliver else structs(cls)
-
-
-def _one_list_each(deliver: Deliver) -> Deliver:
-    lists = [*deliver.subscriptions, b"", b"", b""][: len(deliver.publications)]
-    return msgspec.structs.replace(deliver, subscriptions=lists)
+    return structs(cls)
 
 
 def messages() -> st.SearchStrategy[wire.Message]:
     return st.sampled_from(MESSAGES).flatmap(messages_of)
+
+
+# --- without chance ---------------------------------------------------------------------------------
+
+
+def sample(cls: type[Any]) -> Any:
+    """One of this class in which every list has an entry."""
+    if cls is Filter:
+        return EVERYTHING
+    info = inspect.type_info(cls)
+    assert isinstance(info, inspect.StructType)
+    return cls(*(_sample_of(field.type) for field in info.fields))
+
+
+def _sample_of(info: inspect.Type) -> Any:
+    match info:
+        case inspect.IntType(ge=ge):
+            return max(ge or 0, 1)
+        case inspect.FloatType():
+            return 1.5
+        case inspect.StrType():
+            return "b1"
+        case inspect.BytesType():
+            return b""
+        case inspect.BoolType():
+            return True
+        case inspect.NoneType():
+            return None
+        case inspect.ListType(item_type=item):
+            return [_sample_of(item)]
+        case inspect.VarTupleType(item_type=item):
+            return (_sample_of(item),)
+        case inspect.TupleType(item_types=items):
+            return tuple(map(_sample_of, items))
+        case inspect.DictType(key_type=key, value_type=value):
+            return {_sample_of(key): _sample_of(value)}
+        case inspect.UnionType(types=types):
+            return _sample_of(types[0])
+        case inspect.StructType(cls=cls):
+            return sample(cls)
+    raise AssertionError(f"no sample for {info}")

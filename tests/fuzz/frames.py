@@ -19,6 +19,7 @@ from grapevine.filters import parse
 from grapevine.wire import WireError, decode, decode_attributes, encode, encode_attributes, encode_extension
 from grapevine.wire import messages as wire
 from grapevine.wire.messages import KINDS, Message, Publication
+from tests.messages import sample
 
 Target = Callable[[Message], None]
 
@@ -36,7 +37,7 @@ def samples() -> list[Message]:
         "(a in (1, 'b', true) or b prefix 'x' or within(lat, lon, circle(1, 2, 30))) and not exists c"
     )
     settings = {"overlay.kind": "tree", "overlay.delta": "1"}
-    return [
+    rich_ones: list[Message] = [
         wire.Hello(1, 1, "b1", 1, 2, 3, False, 100, settings, (1, 2), ("tcp://b1:1",), resume, 4),
         wire.Refuse("name", "taken"),
         wire.Reset(),
@@ -74,6 +75,8 @@ def samples() -> list[Message]:
         wire.Command(1, "status", {"a": "b", "n": 1, "x": 1.5, "y": True, "z": None}),
         wire.Answer(1, "ok", b"{}", "fine"),
     ]
+    covered = set(map(type, rich_ones))
+    return [*rich_ones, *(sample(cls) for cls in KINDS.values() if cls not in covered)]
 
 
 EDGES = [b"\xc0", b"\xc3", b"\xff", b"\x90", b"\x80", b"\xa0", b"\xc4\x00", b"\xcb\x7f\xf8\0\0\0\0\0\0",
