@@ -20,6 +20,7 @@ from grapevine.filters.checking import check
 from grapevine.filters.checking import check_attributes as say_what_is_wrong
 from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_MIN, NAME_CHARS
 from grapevine.filters.normal import Value
+from grapevine.wire import mesh
 from grapevine.wire import messages as wire
 from grapevine.wire.errors import WireError
 from grapevine.wire.extensions import decode_extension
@@ -199,6 +200,11 @@ def _check_leaving(leaving: wire.Leaving) -> None:
     _check_bytes(NAME_BYTES, leaving.successor_name, *leaving.successor_addresses)
 
 
+def _check_neighbourhood(message: mesh.Neighbourhood) -> None:
+    for nearby in message.branch:
+        _check_bytes(NAME_BYTES, nearby.name, *nearby.addresses)
+
+
 def _check_command(command: wire.Command) -> None:
     _check_bytes(NAME_BYTES, command.verb, *command.arguments)
     for argument in command.arguments.values():
@@ -236,6 +242,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Deliver: _check_deliver,
     wire.Names: lambda m: _check_bytes(NAME_BYTES, m.name, m.broker_name),
     wire.GoAway: lambda m: _check_bytes(NAME_BYTES, *m.addresses),
+    mesh.Neighbourhood: _check_neighbourhood,
     wire.Command: _check_command,
     wire.Answer: lambda m: _check_answer(m.outcome, m.text),
 }

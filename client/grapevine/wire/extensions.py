@@ -15,7 +15,9 @@ CRITICAL = 0x80
 HEADER_BYTES = 3
 VALUE_BYTES = 0xFFFF
 
-KNOWN_CRITICAL: frozenset[int] = frozenset()  # filled by the parts that define one
+EXCLUDE = 0x81  # brokers whose paths the receiver must not serve: 8 bytes each, big-endian
+
+KNOWN_CRITICAL: frozenset[int] = frozenset({EXCLUDE})
 
 
 def encode_extension(records: Iterable[tuple[int, bytes]]) -> bytes:

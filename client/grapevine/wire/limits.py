@@ -12,6 +12,7 @@ PATH_BROKERS = 64  # a subscription's path: the last Delta brokers
 ROOT_PATH_BROKERS = 256  # depth of a tree
 HOPS = 255  # a publication that went further is in a loop and is dropped
 CUTS = 4_096
+NEARBY_BROKERS = 4_096  # of a Delta-neighbourhood
 LIST_ENTRIES = 65_536  # censuses, names, addresses
 TEXT_BYTES = 64 * 1024
 ADDRESSES = 256  # in one message

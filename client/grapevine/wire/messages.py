@@ -42,6 +42,7 @@ from grapevine.wire.fields import (
     Text,
 )
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
+from grapevine.wire.mesh import MESH, MeshMessage
 
 PROTOCOL = 1  # the version this code speaks; HELLO and Attach carry the range a side accepts
 PROTOCOL_OLDEST = 1
@@ -121,6 +122,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     addresses: Addresses = ()
     resume: Resume | None = None
     replaces: Id = 0  # the leaving broker in whose place this link is dialled
+    soft: bool = False  # a shortcut for the dialler's publications, not a link of the tree
 
 
 class Refuse(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -470,7 +472,7 @@ ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
     | Publish | Deliver | Names | Detach | GoAway | Dropped
 )  # fmt: skip
-Message: TypeAlias = PeerMessage | ClientMessage | Command | Answer
+Message: TypeAlias = PeerMessage | ClientMessage | MeshMessage | Command | Answer
 
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Refuse, Reset, Marks, Batch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld, LeaveDone,
@@ -478,5 +480,6 @@ MESSAGES: tuple[type[Message], ...] = (
     TraceRequest, TraceAnswer,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     Deliver, Names, Detach, GoAway, Dropped, Command, Answer,
+    *MESH,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}
