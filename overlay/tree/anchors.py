@@ -12,8 +12,8 @@ from overlay.links.session import Peer
 
 
 def onward(path: tuple[int, ...], broker: int, delta: int) -> tuple[int, ...]:
-    """The path that a subscription carries when `broker` passes it on."""
-    return (*path, broker)[-delta:]
+    """The path that a subscription carries when `broker` passes it on; its home is on it once."""
+    return (*path, broker)[-delta:] if path != (broker,) else path
 
 
 class Group:
