@@ -70,6 +70,8 @@ class Route:
 
 
 NOWHERE = Route([], [], False)
+ROUTE_SHARED = 8  # destinations; comparing longer routes costs more than it saves
+ROUTES_SHARED = 4096
 
 
 class Publications(Quiet):
@@ -81,6 +83,8 @@ class Publications(Quiet):
         self.seen: LastSeen = LastSeen() if ordered else SeenWindow()
         self.ordered = ordered
         self.accepted = self.forwarded = self.delivered = self.duplicates = self.pure = 0
+        self._same: dict[object, Route] = {}  # routes with the same destinations are one object
+        self._same_at = -1
         # Set by others: which publications a leaving broker's heirs get in its place, and the delivery log.
         self.instead: dict[Peer, Peer] = {}
         self.log: Callable[[Session, Publication, Route, bool, float], None] | None = None
@@ -103,11 +107,14 @@ class Publications(Quiet):
             publication.incarnation = incarnation
             publication.accepted_at = now
         record = Settling(client.incoming)
+        routes: dict[bytes, Route] = client.routes.at(self.subscriptions.generation)
         if not client.unrestricted:
-            publications = self._allowed(client, publications, record)
+            routes = self._routes(client, publications)
+            if any(not route.allowed for route in routes.values()):
+                publications = self._allowed(publications, routes, record)
         self.accepted += len(publications)
         used: dict[Route, None] = {}
-        self._route_run(client, publications, source, used, now)
+        self._route_run(client, publications, source, used, routes.get, now)
         self._hold(used, client, record)
 
     def forward(self, peer: Peer, batch: Batch, repeated: int, now: float) -> None:
@@ -116,6 +123,7 @@ class Publications(Quiet):
         record = Settling(peer.incoming)
         peer.received_total += len(publications)
         used: dict[Route, None] = {}
+        get = peer.routes.at(self.subscriptions.generation).get
         publisher = incarnation = start = far = 0
         for index, publication in enumerate(publications):
             hops = publication.hops = publication.hops + 1
@@ -123,23 +131,27 @@ class Publications(Quiet):
                 far += 1
             if publication.publisher != publisher or publication.incarnation != incarnation:
                 if index > start:
-                    self._route_run(peer, publications[start:index], (publisher, incarnation), used, now)
+                    self._route_run(peer, publications[start:index], (publisher, incarnation), used, get, now)
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
         run = publications[start:] if start else publications
         if far:
             run = self._too_far(run, record)
-        self._route_run(peer, run, (publisher, incarnation), used, now)
+        self._route_run(peer, run, (publisher, incarnation), used, get, now)
         self._hold(used, peer, record)
 
+    def _routes(self, client: Client, publications: list[Publication]) -> dict[bytes, Route]:
+        """The route of each set of attributes in the batch, each looked for once."""
+        get = client.routes.at(self.subscriptions.generation).get
+        distinct = dict.fromkeys([publication.attributes for publication in publications])
+        return {attributes: get(attributes) or self._route(client, attributes) for attributes in distinct}
+
     def _allowed(
-        self, client: Client, publications: list[Publication], record: Settling
+        self, publications: list[Publication], routes: dict[bytes, Route], record: Settling
     ) -> list[Publication]:
-        refused = [p for p in publications if not self._route(client, p.attributes).allowed]
-        if refused:
-            self.core.refuse("outside its advertisements")
-            record.cuts += cuts_of(refused, CUT_NOT_ALLOWED)
-            return [p for p in publications if self._route(client, p.attributes).allowed]
-        return publications
+        """Those inside their client's advertisements; the others are cut."""
+        self.core.refuse("outside its advertisements")
+        record.cuts += cuts_of((p for p in publications if not routes[p.attributes].allowed), CUT_NOT_ALLOWED)
+        return [p for p in publications if routes[p.attributes].allowed]
 
     def _too_far(self, publications: list[Publication], record: Settling) -> list[Publication]:
         self.core.refuse("hops")
@@ -149,13 +161,19 @@ class Publications(Quiet):
     # --- through --------------------------------------------------------------------------------------
 
     def _route_run(
-        self, side: Session, run: list[Publication], source: Source, used: dict[Route, None], now: float
+        self,
+        side: Session,
+        run: list[Publication],
+        source: Source,
+        used: dict[Route, None],
+        get: Callable[[bytes], Route | None],
+        now: float,
     ) -> None:
-        """Route consecutive publications of one publisher, those of one route together."""
+        """Route consecutive publications of one publisher, those of one route together. `get` knows the
+        routes already found."""
         if not self.ordered or self.log is not None:
             self._route_each(side, run, source, used, now)
             return
-        get = side.routes.at(self.subscriptions.generation).get
         last = self.seen.last.get(source, 0)
         route = NOWHERE
         start = 0
@@ -231,14 +249,36 @@ class Publications(Quiet):
             return NOWHERE
         subscriptions = self.subscriptions
         peers: dict[Peer, None] = {}
-        for number in subscriptions.remote.groups(content):
-            hop = subscriptions.groups[number].side
-            if hop is not side:
-                peers[self.instead.get(hop, hop)] = None
+        if len(subscriptions.remote):
+            for number in subscriptions.remote.groups(content):
+                hop = subscriptions.groups[number].side
+                if hop is not side:
+                    peers[self.instead.get(hop, hop)] = None
+        deliveries = subscriptions.local.deliveries(content)
+        allowed = isinstance(side, Client) and (
+            side.unrestricted or any(matches(f, content) for f in side.advertised())
+        )
+        return self._to(tuple(peers), tuple(deliveries), allowed)
+
+    def _to(self, peers: tuple[Peer, ...], deliveries: tuple[tuple[int, bytes], ...], allowed: bool) -> Route:
+        """The route with these destinations. Short ones are the same object for the same destinations, so
+        that publications with different attributes travel as one run."""
+        if len(peers) + len(deliveries) > ROUTE_SHARED:
+            return self._new_route(peers, deliveries, allowed)
+        if self._same_at != self.subscriptions.generation or len(self._same) >= ROUTES_SHARED:
+            self._same_at = self.subscriptions.generation
+            self._same.clear()
+        key = (peers, deliveries, allowed)
+        route = self._same.get(key)
+        if route is None:
+            route = self._same[key] = self._new_route(peers, deliveries, allowed)
+        return route
+
+    def _new_route(
+        self, peers: tuple[Peer, ...], deliveries: tuple[tuple[int, bytes], ...], allowed: bool
+    ) -> Route:
         numbered = self.core.numbered
-        clients = [(numbered[number], ids) for number, ids in subscriptions.local.deliveries(content)]
-        allowed = isinstance(side, Client) and any(matches(f, content) for f in side.advertised())
-        return Route(list(peers), clients, allowed)
+        return Route(list(peers), [(numbered[number], ids) for number, ids in deliveries], allowed)
 
     def sides(self, attributes: bytes) -> set[Peer]:
         """The neighbours from which a matching subscription came."""
