@@ -1,0 +1,216 @@
+"""Daemons of one topology on this machine: started, recorded, watched and ended.
+
+Everything lies in one directory: a configuration, a log and a state directory per broker, and `crew.json`
+with the process ids. A process is known by its id and the moment it was started, so that `down` ends
+exactly what `up` started and never somebody who got the same id later.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from daemon.settings.reference import toml_value
+from tools.pubctl.channel import Channel
+from tools.pubctl.failure import FAILED, TIMEOUT, Failure
+from tools.pubctl.topology import BrokerPlan, Sections, Topology
+
+FILE = "crew.json"
+START_S = 15.0  # of one level of the tree
+STOP_S = 15.0
+LOOK_S = 0.03
+SOCKET_PATH_BYTES = 107  # the operating system's limit for an ipc path
+Progress = Callable[[str], None]
+
+
+class Member(msgspec.Struct):
+    name: str
+    pid: int
+    started: float  # by the operating system's clock
+    address: str
+    directory: str
+    kind: str = "broker"
+
+    @property
+    def control(self) -> str:
+        return f"ipc://{self.directory}/state/control"
+
+    @property
+    def log(self) -> Path:
+        return Path(self.directory) / "log"
+
+    @property
+    def alive(self) -> bool:
+        return abs(started_at(self.pid) - self.started) < 0.05
+
+    def signal(self, number: int) -> None:
+        if self.alive:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+
+
+def started_at(pid: int) -> float:
+    """When the process was started; 0 if there is none, or only its remains."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return 0.0 if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return 0.0
+
+
+class Crew:
+    def __init__(self, directory: Path, keys: Path | None = None) -> None:
+        self.directory = directory.absolute()
+        self.keys = keys
+        self.members: list[Member] = self._read()
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def _read(self) -> list[Member]:
+        try:
+            return msgspec.json.decode((self.directory / FILE).read_bytes(), type=list[Member])
+        except FileNotFoundError:
+            return []
+        except msgspec.MsgspecError:
+            raise Failure(f"{self.directory / FILE} is damaged: remove it when nothing runs there") from None
+
+    def _write(self) -> None:
+        beside = self.directory / f".{FILE}"
+        beside.write_bytes(msgspec.json.format(msgspec.json.encode(self.members), indent=1) + b"\n")
+        beside.replace(self.directory / FILE)
+
+    @property
+    def alive(self) -> list[Member]:
+        self.reap()
+        return [member for member in self.members if member.alive]
+
+    def reap(self) -> None:
+        """Collect those of our own children that have ended."""
+        self._children = [child for child in self._children if child.poll() is None]
+
+    def __getitem__(self, name: str) -> Member:
+        return next(member for member in self.members if member.name == name)
+
+    # --- up ---------------------------------------------------------------------------------------
+
+    def up(self, topology: Topology, progress: Progress = lambda text: None) -> None:
+        """Start every broker, parents first; each level is ready before the next is started."""
+        if running := self.alive:
+            raise Failure(f"{len(running)} of these brokers run already: `pubctl local down` ends them")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.members = []
+        for level in topology.levels():
+            members = [self._start(broker, topology.settings(broker)) for broker in level]
+            for member in members:
+                self.await_ready(member)
+                progress(member.name)
+
+    def _start(self, broker: BrokerPlan, sections: Sections) -> Member:
+        directory = self.directory / broker.name
+        directory.mkdir(exist_ok=True)
+        sections.setdefault("broker", {})["state_dir"] = str(directory / "state")
+        if self.keys is not None:
+            sections.setdefault("security", {})["keys"] = str(self.keys)
+        config = directory / "grapevined.toml"
+        config.write_text(toml(sections))
+        member = self.launch(
+            broker.name,
+            broker.address,
+            directory,
+            [sys.executable, "-P", "-m", "daemon.main", "--config", str(config)],
+        )
+        if len(member.control.encode()) - len("ipc://") > SOCKET_PATH_BYTES:
+            raise Failure(f"{member.control} is too long for a socket: use a shorter --dir")
+        return member
+
+    def launch(
+        self, name: str, address: str, directory: Path, command: list[str], kind: str = "broker"
+    ) -> Member:
+        """A process of its own session: an interrupt of the terminal is not meant for it."""
+        directory.mkdir(exist_ok=True)
+        with open(directory / "log", "ab") as log:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                start_new_session=True,
+            )
+        self._children.append(child)
+        member = Member(name, child.pid, started_at(child.pid), address, str(directory), kind)
+        self.members.append(member)
+        self._write()
+        return member
+
+    def await_ready(self, member: Member, timeout_s: float = START_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.reap()
+            if not member.alive:
+                raise Failure(f"{member.name} did not start: {last_line(member.log)}", FAILED)
+            if Path(member.control.removeprefix("ipc://")).exists() and self._is_ready(member):
+                return
+            time.sleep(LOOK_S)
+        raise Failure(f"{member.name} is not ready after {timeout_s:g} s; its log is {member.log}", TIMEOUT)
+
+    def _is_ready(self, member: Member) -> bool:
+        try:
+            with Channel(member.control, 2.0) as channel:
+                reply = channel.ask("broker.info", broker=member.name)
+        except Failure:
+            return False
+        return any(broker["state"] == "ready" for broker in reply.body["brokers"])
+
+    # --- down -------------------------------------------------------------------------------------
+
+    def down(self, timeout_s: float = STOP_S, progress: Progress = lambda text: None) -> list[str]:
+        """End what runs; the names of those that had to be killed."""
+        for member in self.alive:
+            member.signal(signal.SIGTERM)
+        killed = [] if self._ended(timeout_s, progress) else [member.name for member in self.alive]
+        for member in self.alive:
+            member.signal(signal.SIGKILL)
+        self._ended(timeout_s, progress)
+        (self.directory / FILE).unlink(missing_ok=True)
+        self.members = []
+        return killed
+
+    def _ended(self, timeout_s: float, progress: Progress) -> bool:
+        deadline = time.monotonic() + timeout_s
+        running = {member.name for member in self.alive}
+        while running and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+            still = {member.name for member in self.alive}
+            for name in sorted(running - still):
+                progress(name)
+            running = still
+        return not running
+
+
+def toml(sections: Sections) -> str:
+    return "\n".join(_lines(sections)) + "\n"
+
+
+def _lines(sections: Sections) -> Iterator[str]:
+    for section, values in sections.items():
+        yield f"[{section}]"
+        yield from (f"{key} = {toml_value(value)}" for key, value in values.items())
+
+
+def last_line(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,75 @@
+"""`pubctl link ls`."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import click
+
+from tools.pubctl.answers import Row, flat, left_out, reports
+from tools.pubctl.channel import opened
+from tools.pubctl.commands import group
+from tools.pubctl.output import Column, Result, count, show
+
+COLUMNS = (
+    Column("broker", style="bold"),
+    Column("neighbour", style="bold"),
+    Column("role"),
+    Column("state"),
+    Column("round_trip_ms", "ms", right=True),
+    Column("sent", "", count, right=True),
+    Column("received", "", count, right=True),
+    Column("unsettled", "", count, right=True),
+    Column("sent_s", "sent/s", count, right=True),
+    Column("received_s", "recv/s", count, right=True),
+)
+
+
+class Rates:
+    """What grew since the last look, per second."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._before: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def add_to(self, rows: list[Row]) -> None:
+        now = monotonic()
+        seconds = now - self._at
+        seen = {}
+        for row in rows:
+            key = (row["broker"], row["neighbour"])
+            seen[key] = (row["sent"], row["received"])
+            if key in self._before:
+                sent, received = self._before[key]
+                row["sent_s"] = round(max(0, row["sent"] - sent) / seconds, 1)
+                row["received_s"] = round(max(0, row["received"] - received) / seconds, 1)
+        self._at, self._before = now, seen
+
+
+def link_rows(found: list[Row]) -> list[Row]:
+    rows = flat(found)
+    for row in rows:
+        row["neighbour"] = row.pop("name")
+        row["role"] = "parent" if row.pop("parent") else "child"
+    return rows
+
+
+@group("link", "Links between brokers.")
+def link() -> None: ...
+
+
+@link.command()
+@click.option("--at", metavar="BROKER", help="Of one broker only.")
+def ls(at: str | None) -> None:
+    """Every link from both its ends; with --watch also the rates."""
+    rates = Rates()
+    with opened() as channel:
+
+        def produce() -> Result:
+            reply = channel.ask("link.ls", broker=at)
+            found = reports(reply)
+            rows = link_rows(found)
+            rates.add_to(rows)
+            return Result(rows, COLUMNS, footer=left_out(found, reply), missing=reply.missing)
+
+        show(produce)

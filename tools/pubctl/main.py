@@ -1,0 +1,53 @@
+"""`pubctl`: the command line of grapevine. stdout is data, stderr is talk.
+
+The version is printed before anything is loaded, and nouns load when they are called: a command line that
+is used in loops and completions has to be quick.
+"""
+
+from __future__ import annotations
+
+import sys
+
+MODULES = "tools.pubctl."
+# name -> (module, attribute, help), in the order of the help
+ENTRIES = {
+    name: (MODULES + module, attribute, help)
+    for name, module, attribute, help in (
+        ("status", "status", "status", "The overlay at a glance."),
+        ("pub", "publishing", "pub", "Publish."),
+        ("sub", "subscribing", "sub", "Subscribe and print what arrives."),
+        ("trace", "tracing", "trace", "The path of one publication, with the reason at every broker."),
+        ("broker", "broker", "broker", "Brokers: ls, info, ping, drain, reload."),
+        ("link", "link", "link", "Links between brokers: ls."),
+        ("topo", "topo", "topo", "The overlay as a picture: show."),
+        ("subs", "subs", "subs", "Subscriptions: ls, explain."),
+        ("adv", "adv", "adv", "Advertisements: ls."),
+        ("client", "client", "client", "Clients: ls, info."),
+        ("config", "config", "config", "Configurations: check, diff."),
+        ("local", "local", "local", "Brokers of a topology on this machine: up, down, status."),
+        ("demo", "demo", "demo", "An overlay, publishers and subscribers, and what becomes of them."),
+        ("sim", "sim", "sim", "Simulated overlays: run."),
+        ("bench", "bench", "bench", "Measurements, one a question."),
+        ("completion", "completion", "completion", "Completion for your shell."),
+    )
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    words = sys.argv[1:] if arguments is None else arguments
+    if words in (["--version"], ["-V"]):
+        sys.stdout.write(f"pubctl {version()}\n")
+        return
+    from tools.pubctl.running import run
+
+    sys.exit(run(words))
+
+
+def version() -> str:
+    from grapevine import __version__
+
+    return __version__
+
+
+if __name__ == "__main__":
+    main()

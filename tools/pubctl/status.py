@@ -1,0 +1,69 @@
+"""`pubctl status`: the overlay at a glance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tools.pubctl.answers import Row, reports
+from tools.pubctl.channel import Reply, opened
+from tools.pubctl.commands import Command
+from tools.pubctl.output import Column, Result, count, percent, show, size
+
+COLUMNS = (
+    Column("name", "broker", style="bold"),
+    Column("state"),
+    Column("parent"),
+    Column("clients", right=True),
+    Column("subscriptions", "subs", count, right=True),
+    Column("accepted", "", count, right=True),
+    Column("forwarded", "", count, right=True),
+    Column("delivered", "", count, right=True),
+    Column("in_s", "in/s", count, right=True),
+    Column("out_s", "out/s", count, right=True),
+    Column("cpu", "", percent, right=True),
+    Column("memory_bytes", "memory", size, right=True),
+)
+
+
+@click.command(cls=Command)
+def status() -> None:
+    """The overlay at a glance: brokers, what they hold, what they carry."""
+    with opened() as channel:
+        show(lambda: overview(channel.ask("status")))
+
+
+def overview(reply: Reply) -> Result:
+    brokers = [with_measures(report) for report in reports(reply)]
+    missing = [{"name": name, "state": "missing"} for name in reply.missing]
+    summed = totals(brokers)
+    extra = {"asked": reply.body.get("asked"), "totals": summed}
+    return Result(brokers + missing, COLUMNS, extra, footer=summary(summed), missing=reply.missing)
+
+
+def with_measures(report: Row) -> Row:
+    measured = report.get("measured", {})
+    return {
+        **report,
+        "in_s": measured.get("publications_in_s"),
+        "out_s": measured.get("publications_out_s"),
+        "cpu": measured.get("cpu"),
+        "memory_bytes": measured.get("memory_bytes"),
+    }
+
+
+def totals(brokers: list[Row]) -> dict[str, Any]:
+    summed = ("clients", "subscriptions", "accepted", "forwarded", "delivered", "duplicates")
+    ready = sum(broker.get("state") == "ready" for broker in brokers)
+    return {"brokers": len(brokers), "ready": ready} | {
+        key: sum(broker.get(key) or 0 for broker in brokers) for key in summed
+    }
+
+
+def summary(all: dict[str, Any]) -> str:
+    return (
+        f"{all['brokers']} brokers ({all['ready']} ready), {all['clients']} clients, "
+        f"{count(all['subscriptions'])} subscriptions; {count(all['accepted'])} accepted, "
+        f"{count(all['delivered'])} delivered"
+    )

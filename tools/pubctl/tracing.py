@@ -1,0 +1,167 @@
+"""`pubctl trace k=v...`: the path of one publication, with the reason at every broker.
+
+Subscriptions travel towards advertisements, so a broker where nobody advertised knows few of them. The
+trace therefore advertises what it asks about for the moment it takes (not with --as-is), as a publisher
+would before its first publication.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from tools.pubctl import attributes
+from tools.pubctl.answers import Row, clean, names
+from tools.pubctl.channel import Channel, Reply, locate, opened
+from tools.pubctl.commands import Command
+from tools.pubctl.failure import USAGE, Failure
+from tools.pubctl.invocation import current
+from tools.pubctl.output import Column, Result, show
+
+if TYPE_CHECKING:
+    from grapevine import Client
+
+SHOWN = 2  # subscriptions named for one broker or client
+COLUMNS = (
+    Column("hops", right=True),
+    Column("broker", style="bold"),
+    Column("from"),
+    Column("verdict"),
+    Column("to", "sent to", lambda to: ", ".join(to) or "-"),
+    Column("client_count", "clients", right=True),
+)
+
+
+@click.command(cls=Command)
+@click.argument("words", metavar="NAME=VALUE...", nargs=-1)
+@click.option("--deliver", is_flag=True, help="Publish it, too.")
+@click.option("--payload", default="", help="What it carries, with --deliver.")
+@click.option("--client", metavar="NAME", help="As this client of the broker, within its advertisements.")
+@click.option("--as-is", is_flag=True, help="Advertise nothing: what the tables say now.")
+def trace(words: tuple[str, ...], deliver: bool, payload: str, client: str | None, as_is: bool) -> None:
+    """Where a publication with these attributes goes from the broker asked, and why."""
+    content = attributes.read(words)
+    if deliver and (client or as_is):
+        raise Failure("--deliver publishes as a client of its own: not with --client or --as-is", USAGE)
+    with opened() as channel:
+        if client or as_is:
+            show(lambda: followed(channel, content, client))
+        else:
+            _as_publisher(channel, content, payload if deliver else None)
+
+
+def _as_publisher(channel: Channel, content: dict[str, attributes.Value], payload: str | None) -> None:
+    import grapevine
+
+    invocation = current()
+    broker = locate(invocation.broker)
+    with grapevine.connect(broker, timeout=invocation.timeout_s) as publisher:
+        publisher.advertise(attributes.equals_all(content), timeout=invocation.timeout_s)
+        show(lambda: _once(channel, content, publisher, payload))
+
+
+def _once(
+    channel: Channel, content: dict[str, attributes.Value], publisher: Client, payload: str | None
+) -> Result:
+    result = followed(channel, content, publisher.name)
+    if payload is not None:
+        sequence = publisher.publish(content, payload.encode())
+        publisher.flush(timeout=current().timeout_s)
+        result.extra |= {"publisher": publisher.name, "sequence": sequence, "settled": True}
+        result.footer += f"; published by {publisher.name} as {sequence}, settled"
+    return result
+
+
+def followed(channel: Channel, content: dict[str, attributes.Value], client: str | None) -> Result:
+    encoded = msgspec.json.encode(content).decode()
+    return traced(channel.ask("trace", attributes=encoded, client=client))
+
+
+def traced(reply: Reply) -> Result:
+    found: list[Row] = reply.body["path"]
+    rows = in_order([clean(row, names(found, "broker")) for row in found])
+    for row in rows:
+        row["to"] = [n["name"] for n in row["neighbours"] if n["taken"]]
+    clients = sum(row.get("client_count", 0) for row in rows)
+    reached = [row["broker"] for row in rows if row.get("client_count")]
+    extra = {
+        "attributes": reply.body["attributes"],
+        "asked": reply.body["asked"],
+        "brokers": len(rows),
+        "clients": clients,
+    }
+    footer = f"{len(rows)} brokers on the path, {clients} clients at {len(reached)} of them"
+    return Result(
+        rows, COLUMNS, extra, footer=footer, missing=reply.missing, text=lambda screen: draw(screen, rows)
+    )
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Along the path, branch by branch."""
+    after: dict[str | None, list[Row]] = {}
+    for row in rows:
+        after.setdefault(row["from"], []).append(row)
+    ordered: list[Row] = []
+    waiting = [row for row in rows if row["hops"] == 0]
+    while waiting:
+        row = waiting.pop(0)
+        ordered.append(row)
+        waiting = [r for r in after.get(row["broker"], []) if r["hops"] == row["hops"] + 1] + waiting
+    return ordered + [row for row in rows if row not in ordered]
+
+
+def draw(screen: Console, rows: list[Row]) -> None:
+    """The path as a tree: who got it from whom and for which subscription, and why the others did not."""
+    from rich.tree import Tree
+
+    at: dict[str, Tree] = {}
+    rows_at = {row["broker"]: row for row in reversed(rows)}
+    for row in rows:
+        above = row["from"] or ""
+        label = f"[bold]{escape(row['broker'])}[/bold]  {_verdict(row, rows_at.get(above))}"
+        node = at[above].add(label) if above in at else Tree(label, guide_style="dim")
+        at.setdefault(row["broker"], node)
+        for text in _reasons(row):
+            node.add(text)
+    for row in rows:
+        if (row["from"] or "") not in at:
+            screen.print(at[row["broker"]])
+
+
+def _verdict(row: Row, above: Row | None) -> str:
+    if row["verdict"] != "matched":
+        colour = "yellow" if row["verdict"] == "no match" else "red"
+        return f"[{colour}]{row['verdict']}[/{colour}]"
+    if above is None:
+        return "[green]accepted here[/green]"
+    wanted = next((n for n in above["neighbours"] if n["name"] == row["broker"]), None)
+    return f"for {_which(wanted)}" if wanted is not None else ""
+
+
+def _reasons(row: Row) -> list[str]:
+    texts = [f"[green]client {escape(client['name'])}[/green]: {_which(client)}" for client in row["clients"]]
+    for neighbour in row["neighbours"]:
+        name, reason = escape(neighbour["name"]), neighbour["reason"]
+        if neighbour["taken"] and reason == "suspended":
+            texts.append(f"[red]waits for {name}: the link is down[/red]")
+        elif not neighbour["taken"] and reason != "came from there":
+            texts.append(f"[dim]not to {name}: {reason}[/dim]")
+    return texts
+
+
+def _which(matched: Row) -> str:
+    """The first of the subscriptions, and how many there are."""
+    told = [
+        f"{escape(s['id'])} ({escape(s['filter'])}){_covered(s)}" for s in matched["subscriptions"][:SHOWN]
+    ]
+    more = matched["count"] - len(told)
+    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def _covered(subscription: dict[str, Any]) -> str:
+    by = subscription.get("covered_by")
+    return f", covered by {escape(by)} upstream" if by else ""
