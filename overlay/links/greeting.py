@@ -59,7 +59,6 @@ class Greeting(Quiet):
         self._dials: dict[int, Dial] = {}
         self._number = 0
         self._epoch = 0
-        self._challenged: dict[int, float] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -225,15 +224,15 @@ class Greeting(Quiet):
     def challenge(self, peer: Session, link: Link, now: float) -> Refuse | None:
         """Another incarnation of a name whose link seems alive: a restart that we did not notice, or two
         holders of one name. The old link decides: if it answers a ping, the newcomer is refused."""
-        asked_at = self._challenged.get(peer.id)
-        if asked_at is None:
-            self._challenged[peer.id] = now
+        greet_s = self.core.settings.links.greet_s
+        asked_at = link.challenged_at
+        if asked_at is None or now - asked_at > 4 * greet_s:  # what it answered long ago proves nothing
+            link.challenged_at = now
             self.core.send(Ping(now, self.root_path()), link)
         elif link.heard_at > asked_at:
-            del self._challenged[peer.id]
+            link.challenged_at = None
             return Refuse("name", f"one named {peer.name} is alive: rename one of the two")
-        elif now - asked_at >= self.core.settings.links.greet_s / 2:
-            del self._challenged[peer.id]
+        elif now - asked_at >= greet_s / 2:
             return None
         return Refuse("not-ready", f"{self.core.name} still has a link to an earlier {peer.name}")
 

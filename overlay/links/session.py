@@ -32,7 +32,7 @@ class Link:
     """A transport connection. `dial` is the number of the Open it answers, 0 if the other side dialled;
     `peer` is what the driver knows for certain: the authenticated key, or the address dialled."""
 
-    __slots__ = ("dial", "heard_at", "kind", "number", "peer", "session", "since")
+    __slots__ = ("challenged_at", "dial", "heard_at", "kind", "number", "peer", "session", "since")
 
     def __init__(self, number: int, peer: str, kind: Kind, dial: int, now: float) -> None:
         self.number = number
@@ -40,6 +40,7 @@ class Link:
         self.kind = kind
         self.dial = dial
         self.session: Session | None = None
+        self.challenged_at: float | None = None  # another incarnation claimed the name of who is here
         self.since = self.heard_at = now
 
 
