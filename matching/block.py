@@ -1,15 +1,17 @@
 """Rows as slots of bit vectors: a match is a few ORs of rows of bits, whatever the filters ask.
 
 * Each attribute has its `Segments`; `out` of the rows a publication falls in, ORed, leaves the candidates
-  as zeros; those with an `edge` bit as well are checked exactly, the others match for sure.
-* The exact check compares `cells` (see `bounds`) for many slots at once. A slot is `odd` if the cells do
-  not say all of it; then its predicates are asked one by one.
+  as zeros. Listing them checks all exactly: `cells` (see `bounds`) are compared for all of them at once. A
+  slot is `odd` if the cells do not say all of it; then its predicates are asked one by one.
+* "Which groups" does not list: candidates without an `edge` bit match for sure, and are seen as bytes that
+  have an owner. Those on an edge are checked for groups not found by then.
 * An attribute gets segments when enough rows ask for it; until then the rows that do are `unsure`: on the
   edge of every match.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from math import inf, nextafter
 
@@ -32,7 +34,8 @@ Ints = npt.NDArray[np.int64]
 MAX_TABLES = 32
 MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
 _AT_ONCE = 8  # the first attributes get segments without being asked for often
-_FEW = 5  # below, checking one by one is cheaper than numpy
+_FEW = 4  # below, checking one by one is cheaper than numpy
+_GROWTH = 4096  # slots added at once, at most
 
 
 class Block:
@@ -45,7 +48,7 @@ class Block:
         self._asked: dict[str, dict[int, None]] = {}  # attribute without segments -> slots
         self._slots = Slots(self.capacity)
         self._rows: list[Row | None] = [None] * self.capacity
-        self._sids = [0] * self.capacity
+        self._sids = np.zeros(self.capacity, np.int64)
         self._labels = np.zeros(self.capacity, LABEL)
         self._groups = np.zeros(self.capacity, np.uint32)
         self._cells = np.full((self.capacity, 0), -inf)
@@ -98,25 +101,23 @@ class Block:
                 wanted.append(predicate.attribute)
                 continue
             table.count += 1
-            edges = table.set(slot, predicate)
-            self._bound(slot, cells, 2 * table.index, predicate)
-            crowded = table.crowded(edges)
-            if crowded >= 0:
-                table.split(crowded, self._predicates)
+            bounds = number_bounds(predicate)
+            if bounds is None:
+                edges = table.set(slot, predicate)
+                self._odd[slot] = 1
+            else:
+                edges = table.narrow(slot, *bounds)
+                column = 2 * table.index
+                cells[column] = max(cells[column], bounds[0])
+                cells[column + 1] = max(cells[column + 1], -bounds[1])
+            for row in edges:
+                if table.crowded(row):
+                    table.split(row, self._predicates)
+                    break
         self._cells[slot] = cells
         for attribute in wanted:
             if attribute not in self._table:  # asking for one may make another's segments
                 self._ask(slot, attribute)
-
-    def _bound(self, slot: int, cells: list[float], column: int, predicate: Predicate) -> None:
-        bounds = number_bounds(predicate)
-        if bounds is None:
-            self._odd[slot] = 1
-            return
-        if bounds[0] > cells[column]:
-            cells[column] = bounds[0]
-        if -bounds[1] > cells[column + 1]:
-            cells[column + 1] = -bounds[1]
 
     def _predicates(self, slot: int) -> tuple[Predicate, ...]:
         row = self._rows[slot]
@@ -176,7 +177,7 @@ class Block:
         self._live -= 1
 
     def _grow(self) -> bool:
-        capacity = self.capacity * 2 if self.capacity < 1024 else (self.capacity * 5 // 4 + 63) & ~63
+        capacity = self.capacity + min(self.capacity, max(512, self.capacity // 4), _GROWTH) & ~63
         if capacity * max(_AT_ONCE, len(self.tables)) > MAX_CELLS:
             return False
         more = capacity - self.capacity
@@ -184,7 +185,7 @@ class Block:
             table.resize(capacity)
         self._slots.resize(capacity)
         self._rows.extend([None] * more)
-        self._sids.extend([0] * more)
+        self._sids = np.concatenate((self._sids, np.zeros(more, np.int64)))
         self._labels = np.concatenate((self._labels, np.zeros(more, LABEL)))
         self._groups = np.concatenate((self._groups, np.zeros(more, np.uint32)))
         self._cells = np.concatenate((self._cells, np.full((more, self._cells.shape[1]), -inf)))
@@ -196,8 +197,35 @@ class Block:
 
     # Matching
 
+    def _hits(self, attributes: Attributes) -> Ints | list[int]:
+        """The slots that match. Checking every candidate at once costs less than telling the sure ones apart."""
+        get = attributes.get
+        out = self._dead.copy()
+        point: list[float] = []
+        for table in self.tables:
+            value = get(table.attribute)
+            if type(value) is float:
+                out |= table.out[3 + bisect_right(table.cuts, value)]
+                point += (value, -value)
+            else:
+                out |= table.out[table.row(value)]
+                point += number_pair(value)
+        slots = list(out.search(0))
+        if len(slots) < _FEW:
+            return [slot for slot in slots if satisfied(self._predicates(slot), attributes)]
+        return self._checked(np.array(slots, np.int64), point, attributes)
+
+    def _checked(self, slots: Ints, point: list[float], attributes: Attributes) -> Ints:
+        """Those of the slots whose rows match; `point` has the publication's numbers."""
+        passed = slots[(self._cells.take(slots, 0) <= np.array(point)).all(axis=1)]
+        if not self._odd.any():
+            return passed
+        odd = self._odd
+        kept = [s for s in passed.tolist() if not odd[s] or satisfied(self._predicates(s), attributes)]
+        return np.array(kept, np.int64)
+
     def _sift(self, attributes: Attributes) -> tuple[bitarray, bitarray]:
-        """(zeros: the sure matches, ones: those to be checked)"""
+        """(zeros: the sure matches, ones: those on an edge)"""
         get = attributes.get
         out = self._dead.copy()
         edge = self._unsure.copy()
@@ -209,28 +237,10 @@ class Block:
         out ^= edge
         return edge, out
 
-    def _checked(self, slots: list[int], attributes: Attributes) -> list[int]:
-        """Those of the slots whose rows match."""
-        if len(slots) < _FEW:
-            return [slot for slot in slots if satisfied(self._predicates(slot), attributes)]
-        get = attributes.get
-        point: list[float] = []
-        for table in self.tables:
-            point.extend(number_pair(get(table.attribute)))
-        chosen = np.array(slots)
-        passed: list[int] = chosen[(self._cells.take(chosen, 0) <= np.array(point)).all(axis=1)].tolist()
-        if self._odd.any():
-            odd = self._odd
-            return [slot for slot in passed if not odd[slot] or satisfied(self._predicates(slot), attributes)]
-        return passed
-
     def sids(self, attributes: Attributes) -> list[int]:
-        sure, edge = self._sift(attributes)
-        found = list(map(self._sids.__getitem__, sure.search(0)))
-        slots = list(edge.search(1))
-        if slots:
-            found.extend(map(self._sids.__getitem__, self._checked(slots, attributes)))
-        return found
+        found = self._sids[self._hits(attributes)]
+        found.sort()
+        return found.tolist()
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
         sure, edge = self._sift(attributes)
@@ -242,10 +252,12 @@ class Block:
                 del hit[0]
                 self._shared_anchors(used[owners == SHARED], sure, found)
             found.update(map(self._slots.group, hit))
-        groups = self._groups
-        slots = [slot for slot in edge.search(1) if groups[slot] not in found]
+        group_of = memoryview(self._groups)
+        slots = [slot for slot in edge.search(1) if group_of[slot] not in found]
         if slots:
-            found.update(groups[self._checked(slots, attributes)].tolist())
+            point = [x for table in self.tables for x in number_pair(attributes.get(table.attribute))]
+            passed = self._checked(np.array(slots, np.int64), point, attributes)
+            found.update(self._groups[passed].tolist())
 
     def _shared_anchors(self, used: Ints, sure: bitarray, found: set[int]) -> None:
         bits = np.unpackbits(np.frombuffer(sure, np.uint8)[used], bitorder="little")
@@ -253,12 +265,7 @@ class Block:
         found.update(self._groups[used[zeros >> 3] * 8 + (zeros & 7)].tolist())
 
     def labels(self, attributes: Attributes) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.uint32]]:
-        sure, edge = self._sift(attributes)
-        slots = list(sure.search(0))
-        checked = list(edge.search(1))
-        if checked:
-            slots += self._checked(checked, attributes)
-        hits = np.array(slots, np.int64)
+        hits = self._hits(attributes)
         return self._groups[hits], self._labels[hits]
 
     # Questions about filters
@@ -311,7 +318,7 @@ class Block:
     # For people
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
-        """(rows left by the bits, rows checked one by one)"""
+        """(rows left by the bits, rows on an edge of a segment)"""
         sure, edge = self._sift(attributes)
         return sure.count(0) + edge.count(), edge.count()
 

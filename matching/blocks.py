@@ -110,7 +110,7 @@ class Blocks:
         block = self._parts[self._leaving]
         assert block is not None
         for row in block.last(budget):
-            block.remove(row)
+            self._take(row)
             self._put(row)
         if len(block):
             return True

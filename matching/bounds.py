@@ -19,24 +19,24 @@ MISSING = (-inf, -inf)
 
 def number_bounds(predicate: Predicate) -> tuple[float, float] | None:
     """(least, greatest) float that satisfies an equality or a range of numbers, if that says it all."""
-    operand = predicate.operand
-    if predicate.op == 3:
-        low, high, low_open, high_open = operand  # type: ignore[misc]
-        if not (_plain(low) and _plain(high)):
-            return None
-        least = -inf if low is None else nextafter(low, inf) if low_open else float(low)  # type: ignore[arg-type]
-        greatest = inf if high is None else nextafter(high, -inf) if high_open else float(high)  # type: ignore[arg-type]
+    op = predicate.op
+    if op == 3:
+        low, high, low_open, high_open = predicate.operand  # type: ignore[misc, str-unpack]
+        least, greatest = -inf, inf
+        if low is not None:
+            if type(low) is str or not -EXACT < low < EXACT:
+                return None
+            least = nextafter(low, inf) if low_open else float(low)
+        if high is not None:
+            if type(high) is str or not -EXACT < high < EXACT:
+                return None
+            greatest = nextafter(high, -inf) if high_open else float(high)
         return least, greatest
-    if predicate.op == 1 and operand is not None and _plain(operand):
-        return float(operand), float(operand)  # type: ignore[arg-type]
+    if op == 1:
+        value = predicate.operand
+        if (type(value) is float or type(value) is int) and -EXACT < value < EXACT:
+            return float(value), float(value)
     return None
-
-
-def _plain(operand: object) -> bool:
-    kind = type(operand)
-    if kind is float or kind is int:
-        return -EXACT < operand < EXACT  # type: ignore[operator]
-    return operand is None
 
 
 def number_pair(value: Value | None) -> tuple[float, float]:

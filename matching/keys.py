@@ -20,14 +20,16 @@ from matching.row import Key
 IN_KEYS = 16  # longer lists are looked at one by one
 _RARE = 8  # so many times fewer conjunctions ask for a rare attribute
 _ENOUGH = 64  # conjunctions seen before one is called rare
+_EQ, _IN, _ABSENT = int(Op.EQ), int(Op.IN), int(Op.ABSENT)
 
 
 class Access:
     """The groups of one attribute."""
 
-    __slots__ = ("filed", "mentions", "presence", "values")
+    __slots__ = ("filed", "key", "mentions", "presence", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, attribute: str) -> None:
+        self.key: tuple[str] = (attribute,)
         self.values: dict[Value, Group] = {}  # True and 1 are one key: see `rest`
         self.presence: Group | None = None
         self.mentions = 0  # conjunctions that ask for this attribute
@@ -48,8 +50,10 @@ class Keys:
         for predicate in conjunction:
             access = self.accesses.get(predicate.attribute)
             if access is None:
-                access = self.accesses[predicate.attribute] = Access()
+                access = self.accesses[predicate.attribute] = Access(predicate.attribute)
             access.mentions += 1
+            if predicate.op != _EQ and predicate.op != _IN:
+                continue
             for value in _values(predicate):
                 group = access.values.get(value)
                 if group is None:
@@ -70,30 +74,38 @@ class Keys:
                 del self.accesses[predicate.attribute]
 
     def choose(self, conjunction: Conjunction) -> list[Key]:
-        attributes = [predicate.attribute for predicate in conjunction]
-        single = [p for p in conjunction if attributes.count(p.attribute) == 1]
-        equal = [p for p in single if p.op == Op.EQ or p.op == Op.IN]
-        best = min(equal, key=self._crowd, default=None)
-        if best is not None and len(values := _values(best)):
-            groups = self.accesses[best.attribute].values
-            return list(dict.fromkeys(groups[value].key for value in values))  # True and 1 may be two values
-        return [self._presence(conjunction)]
+        equal = [p for p in conjunction if p.op == _EQ or p.op == _IN]
+        if equal:
+            attributes = [predicate.attribute for predicate in conjunction]
+            equal = [p for p in equal if _values(p) and attributes.count(p.attribute) == 1]
+        if not equal:
+            return [self._presence(conjunction)]
+        best = min(equal, key=self._crowd) if len(equal) > 1 else equal[0]
+        groups = self.accesses[best.attribute].values
+        return list(dict.fromkeys(groups[value].key for value in _values(best)))  # True and 1 may be two
 
-    def _crowd(self, predicate: Predicate) -> tuple[bool, int, int]:
+    def _crowd(self, predicate: Predicate) -> tuple[int, int]:
         """How many conjunctions share an equality; of two alike, the attribute with more values wins."""
         access, values = self.accesses[predicate.attribute], _values(predicate)
-        return not values, sum(access.values[value].wanted for value in values), -len(access.values)
+        return sum(access.values[value].wanted for value in values), -len(access.values)
 
     def _presence(self, conjunction: Conjunction) -> Key:
-        present = [p.attribute for p in conjunction if p.op != Op.ABSENT]
-        if not present:
+        accesses, least, most, fullest = self.accesses, None, None, None
+        for predicate in conjunction:
+            if predicate.op == _ABSENT:
+                continue
+            access = accesses[predicate.attribute]
+            if least is None or access.mentions < least.mentions:
+                least = access
+            if most is None or access.mentions > most.mentions:
+                most = access
+            if fullest is None or access.filed > fullest.filed:
+                fullest = access
+        if least is None or most is None or fullest is None:
             return ()
-        mentions = {attribute: self.accesses[attribute].mentions for attribute in present}
-        rarest = min(mentions, key=mentions.__getitem__)
-        most = max(mentions.values())
-        if most >= _ENOUGH and mentions[rarest] * _RARE < most:
-            return (rarest,)
-        return (max(mentions, key=lambda attribute: self.accesses[attribute].filed),)
+        if most.mentions >= _ENOUGH and least.mentions * _RARE < most.mentions:
+            return least.key
+        return fullest.key
 
     def group(self, key: Key) -> Group:
         if not key:
@@ -150,15 +162,15 @@ class Keys:
 
 
 def rest(conjunction: Conjunction, key: Key) -> tuple[Predicate, ...]:
-    """What is left to check of a row under its key. 0, 1, False and True stay: they are two keys for four values."""
+    """What is left to check of a row under its key. 0, 1, False, True stay: they are two keys for four values."""
     if len(key) < 2 or key[1] == 0 or key[1] == 1:
         return conjunction
     return tuple(predicate for predicate in conjunction if predicate.attribute != key[0])
 
 
 def _values(predicate: Predicate) -> tuple[Value, ...]:
-    if predicate.op == Op.EQ:
+    if predicate.op == _EQ:
         return (predicate.operand,)  # type: ignore[return-value]
-    if predicate.op == Op.IN and len(predicate.operand) <= IN_KEYS:  # type: ignore[arg-type]
+    if predicate.op == _IN and len(predicate.operand) <= IN_KEYS:  # type: ignore[arg-type]
         return predicate.operand  # type: ignore[return-value]
     return ()

@@ -36,6 +36,7 @@ class Segments:
         "_bits_edge",
         "_bits_out",
         "_cells",
+        "_limit",
         "_load",
         "attribute",
         "capacity",
@@ -53,6 +54,7 @@ class Segments:
         self.count = 0  # slots with a predicate here
         self.cuts: list[float] = []
         self.texts: list[str] = []
+        self._limit = MIN_EDGES
         self._load = [0] * 5  # row -> edges, an upper estimate
         self._allocate(8, capacity)
 
@@ -91,7 +93,13 @@ class Segments:
 
     def set(self, slot: int, predicate: Predicate) -> Sequence[int]:
         """Narrow a slot by a predicate; returns the rows on whose edge it is."""
-        spans, edges = self.place(predicate)
+        return self._set(slot, *self.place(predicate))
+
+    def narrow(self, slot: int, least: float, greatest: float) -> Sequence[int]:
+        """`set` for an interval of numbers."""
+        return self._set(slot, *self._numbers(least, greatest))
+
+    def _set(self, slot: int, spans: list[tuple[int, int]], edges: Sequence[int]) -> Sequence[int]:
         bits, capacity, first = self._bits_out, self.capacity, 0
         for start, stop in spans:
             if first < start:
@@ -182,17 +190,16 @@ class Segments:
 
     # Adapting
 
-    def crowded(self, rows: Sequence[int]) -> int:
-        """The first of these rows with so many edges that it should be split, or -1."""
-        limit = max(MIN_EDGES, 4 * self.count // MAX_ROWS)
+    def crowded(self, row: int) -> bool:
+        """Whether a row has so many edges that it should be split."""
+        if self._load[row] <= self._limit:
+            return False
+        self._limit = max(MIN_EDGES, 4 * self.count // MAX_ROWS)
         if len(self._load) >= MAX_ROWS:
-            limit *= 2
-        for row in rows:
-            if self._load[row] > limit:
-                self._load[row] = self.edge[row].count()
-                if self._load[row] > limit:
-                    return row
-        return -1
+            self._limit *= 2
+        if self._load[row] > self._limit:
+            self._load[row] = self.edge[row].count()
+        return self._load[row] > self._limit
 
     def split(self, row: int, predicates_of: PredicatesOf) -> None:
         """Divide a row where the bounds inside it have their median."""
