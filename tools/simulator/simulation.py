@@ -150,6 +150,7 @@ class Simulation:
         if self.settle():
             self.oracle.judge()
             self.fresh()
+            self.forget()
             tables.compare(self)
             self.finish()
         else:
@@ -207,11 +208,16 @@ class Simulation:
             self.oracle.violation("fresh publications did not settle: " + ", ".join(self._unrest()))
         self.oracle.judge_exact(first)
 
+    def forget(self) -> None:
+        """Give everybody the time to notice links that ended in silence and to give them up."""
+        links = self.scenario.links
+        self.world.run(self.world.now + links.get("lost_after_s", 30.0) + 5 * links.get("ping_s", 2.0))
+
     def finish(self) -> None:
         """Everybody leaves; nothing may remain."""
         for app in self.apps:
             app.host.stop()
-        self.world.run(self.world.now + 10.0)
+        self.forget()
         tables.compare_empty(self)
 
     def result(self, seconds: float) -> Result:
