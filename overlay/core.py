@@ -17,7 +17,8 @@ from grapevine.wire.identity import identify
 from grapevine.wire.messages import Batch, Command, Marks, Message, Publish, Reset
 from overlay.behaviour import Behaviour, Status
 from overlay.dispatch import Dispatch
-from overlay.links.session import Kind, Link, Peer, Session
+from overlay.links.session import Kind, Link, Peer, Remote, Session
+from overlay.links.soft import Soft
 from overlay.outbox import Event, Outbox
 from overlay.settings import CoreSettings
 from overlay.timers import Timers
@@ -38,6 +39,8 @@ class Core:
         self.names: dict[int, str] = {self.id: name}
         self.links: dict[int, Link] = {}
         self.peers: dict[int, Peer] = {}
+        self.soft_out: dict[int, Soft] = {}  # shortcuts that we dialled
+        self.soft_in: dict[int, Soft] = {}  # and that others dialled to us
         self.clients: dict[int, Client] = {}  # by id
         self.numbered: dict[int, Client] = {}  # by session number, the ended ones too
         self.now = 0.0  # of the current burst, for what is called at its end
@@ -49,7 +52,7 @@ class Core:
         self.finished = False  # left the overlay: the driver may stop
         self.leave: Callable[[float], None] = self._stop
         self.drain: Callable[[float], None] = lambda now: None  # stop serving clients, before a restart
-        self.forward: Callable[[Peer, Batch, int, float], None] | None = None
+        self.forward: Callable[[Remote, Batch, int, float], None] | None = None
         self.accept: Callable[[Session, Publish, int, float], None] | None = None
         self.on_transport: Callable[[Link, float], None] | None = None
         self.dispatch = Dispatch()
@@ -104,7 +107,7 @@ class Core:
         if repeated < 0:
             self.refuse("position")
             self.send(Reset(), link)
-        elif isinstance(batch, Batch) and isinstance(session, Peer):
+        elif isinstance(batch, Batch) and isinstance(session, Remote):
             if not session.out.marked(batch.received, batch.settled, batch.credit):
                 self.refuse("marks")
             session.touch()

@@ -16,7 +16,7 @@ from grapevine.wire.limits import HOPS
 from overlay.administration.labels import filter_text, label
 from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Peer, Session
+from overlay.links.session import Peer, Remote, Session
 from overlay.tree.publications import Publications, Route
 from overlay.tree.subscriptions import SubscriptionEntry
 
@@ -45,7 +45,7 @@ class Decision:
         self.publications = publications
         self.side = side
         self.hops = hops
-        self.onward: list[Peer] = []
+        self.onward: list[Remote] = []
         self.row: Row = {"id": core.id, "broker": core.name, "hops": hops, "verdict": ""}
         self.row["from"] = side.name if isinstance(side, Peer) else None
         try:

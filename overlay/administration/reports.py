@@ -18,7 +18,7 @@ from overlay.clients.attachments import Attachments
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.links.greeting import Greeting
-from overlay.links.session import Peer, Session
+from overlay.links.session import Remote, Session
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.census import Census, Report
 from overlay.tree.join import Join
@@ -79,7 +79,7 @@ class Reports(Quiet):
         self.core = core
 
     def link_lost(self, session: Session, now: float) -> None:
-        if isinstance(session, Peer):
+        if isinstance(session, Remote):
             self.sent_before += session.out.sent
         else:
             self.delivered_before += session.out.sent

@@ -9,6 +9,7 @@ session is given up.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from grapevine.wire.messages import (
     PROTOCOL,
@@ -24,27 +25,30 @@ from grapevine.wire.messages import (
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.session import Kind, Link, Peer, Session
+from overlay.links.soft import Soft
 from overlay.outbox import Open
 
 
 class Dial:
     """An attempt to reach a broker: `failed(reason, text, now)` or `greeted(peer, now)` is called once."""
 
-    __slots__ = ("addresses", "failed", "greeted", "link", "number", "replaces")
+    __slots__ = ("addresses", "failed", "greeted", "link", "number", "replaces", "soft")
 
     def __init__(
         self,
         number: int,
         addresses: tuple[str, ...],
-        greeted: Callable[[Peer, float], None],
+        greeted: Callable[[Any, float], None],
         failed: Callable[[str, str, float], None],
         replaces: int,
+        soft: bool,
     ) -> None:
         self.number = number
         self.addresses = addresses
         self.greeted = greeted
         self.failed = failed
         self.replaces = replaces
+        self.soft = soft
         self.link: Link | None = None
 
 
@@ -56,6 +60,7 @@ class Greeting(Quiet):
         self.root_path: Callable[[], tuple[int, ...]] = lambda: (self.core.id,)
         self.leaving = False
         self.moved_root: Callable[[Peer, float], None] = lambda peer, now: None
+        self.soft_refusal: Callable[[Hello], str] = lambda hello: "no soft links here"  # "" admits
         self._dials: dict[int, Dial] = {}
         self._number = 0
         self._epoch = 0
@@ -75,13 +80,15 @@ class Greeting(Quiet):
     def dial(
         self,
         addresses: tuple[str, ...],
-        greeted: Callable[[Peer, float], None],
+        greeted: Callable[[Any, float], None],
         failed: Callable[[str, str, float], None],
         now: float,
         replaces: int = 0,
+        soft: bool = False,
     ) -> None:
+        """`greeted` gets the Peer, or the Soft session of a soft link."""
         self._number += 1
-        dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces)
+        dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces, soft)
         self.core.out.opens.append(Open(dial.number, addresses))
         self.core.timers.at(
             now + self.core.settings.links.greet_s, lambda later: self._unanswered(dial, later)
@@ -116,7 +123,8 @@ class Greeting(Quiet):
             return
         dial.link = link
         self._epoch += 1
-        self.core.send(self._hello(self._epoch, False, self._remembered(dial), dial.replaces), link)
+        peer = None if dial.soft else self._remembered(dial)
+        self.core.send(self._hello(self._epoch, False, peer, dial.replaces, dial.soft), link)
 
     def _remembered(self, dial: Dial) -> Peer | None:
         """The suspended session that the dialled addresses belong to."""
@@ -125,7 +133,9 @@ class Greeting(Quiet):
                 return peer
         return None
 
-    def _hello(self, epoch: int, answer: bool, peer: Peer | None, replaces: int = 0) -> Hello:
+    def _hello(
+        self, epoch: int, answer: bool, peer: Peer | None, replaces: int = 0, soft: bool = False
+    ) -> Hello:
         resume = None
         if peer is not None and peer.epoch:
             incoming = peer.incoming
@@ -147,6 +157,7 @@ class Greeting(Quiet):
             self.addresses,
             resume,
             replaces,
+            soft,
         )
 
     # --- HELLO ------------------------------------------------------------------------------------
@@ -154,6 +165,8 @@ class Greeting(Quiet):
     def on_hello(self, link: Link, hello: Hello, now: float) -> None:
         if hello.answer:
             self._answered(link, hello, now)
+        elif hello.soft:
+            self._soft_hello(link, hello, now)
         elif (refusal := self._refusal(link, hello, now)) is not None:
             self.core.send(refusal, link)
             self.core.close(link)
@@ -177,6 +190,10 @@ class Greeting(Quiet):
         if (refusal := self._mismatch(hello)) is not None:
             self._fail(dial, refusal.reason, refusal.text, now)
             return
+        if dial.soft:
+            del self._dials[dial.number]
+            dial.greeted(self._establish_soft(link, hello, dialled=True, now=now), now)
+            return
         peer = self.core.peers.get(hello.broker)
         if peer is not None and peer.link is not None and not peer.dialled and hello.broker < self.core.id:
             self._fail(dial, "twice", f"{hello.name} has dialled us", now)
@@ -186,6 +203,19 @@ class Greeting(Quiet):
         self._establish(link, hello, hello.epoch, shared, dialled=True, now=now)
         dial.greeted(self.core.peers[hello.broker], now)
         self._joined(self.core.peers[hello.broker], now)
+
+    def _soft_hello(self, link: Link, hello: Hello, now: float) -> None:
+        refusal = self._mismatch(hello)
+        if refusal is None and (self.leaving or (reason := self.soft_refusal(hello))):
+            refusal = Refuse(
+                "leaving" if self.leaving else "not-ready", "leaving" if self.leaving else reason
+            )
+        if refusal is not None:
+            self.core.send(refusal, link)
+            self.core.close(link)
+        else:
+            self.core.send(self._hello(hello.epoch, True, None, 0, True), link)
+            self._establish_soft(link, hello, dialled=False, now=now)
 
     def _refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
         if (refusal := self._mismatch(hello)) is not None:
@@ -280,6 +310,23 @@ class Greeting(Quiet):
         if not dialled:
             self._joined(peer, now)
 
+    def _establish_soft(self, link: Link, hello: Hello, *, dialled: bool, now: float) -> Soft:
+        """Always a new session; an older one to the same broker ends here."""
+        core = self.core
+        known = core.soft_out if dialled else core.soft_in
+        if (old := known.get(hello.broker)) is not None:
+            core.lose(old, now)
+        soft = known[hello.broker] = Soft(core, hello.broker, hello.name, dialled)
+        core.names[hello.broker] = hello.name
+        link.session, soft.link = soft, link
+        soft.incarnation, soft.addresses, soft.window = hello.incarnation, hello.addresses, hello.window
+        soft.epoch = hello.epoch
+        soft.out.new_epoch(hello.window)
+        self.watch(soft, link, now)
+        for behaviour in core.behaviours:
+            behaviour.link_up(soft, now)
+        return soft
+
     def _resume(self, peer: Peer, resume: Resume) -> None:
         """Both sides are alive: the epoch goes on after what was received."""
         credit = resume.settled + peer.window
@@ -337,8 +384,9 @@ class Greeting(Quiet):
             session.lost_timer = self.core.timers.at(lost_at, lambda later: self.core.lose(session, later))
 
     def link_lost(self, session: Session, now: float) -> None:
-        if self.core.peers.get(session.id) is session:
-            del self.core.peers[session.id]
+        for known in (self.core.peers, self.core.soft_out, self.core.soft_in):
+            if known.get(session.id) is session:
+                del known[session.id]
 
     def status(self) -> Status:
         return {"peers": [self._row(peer) for peer in self.core.peers.values()]}

@@ -26,6 +26,7 @@ class Kind(IntEnum):
     CLIENT = 1
     ADMIN = 2
     BACKEND = 3
+    SOFT = 4  # only of sessions: its links are a peer's
 
 
 class Link:
@@ -107,35 +108,62 @@ class Session:
         self.core.out.sends.append((self.incoming.marks(self.epoch, self.cuts_seen), (link.number,)))
 
 
-class Peer(Session):
-    """A neighbouring broker."""
+class Remote(Session):
+    """Another broker, whatever the link to it is for."""
+
+    __slots__ = ("addresses", "held", "received_total", "window")
+
+    def __init__(self, core: Core, kind: Kind, broker: int, name: str) -> None:
+        super().__init__(core, kind, broker, name, core.settings.links.window, Outgoing())
+        self.addresses: tuple[str, ...] = ()
+        self.window = 0  # what the other side takes unsettled
+        self.held = False  # publications for it wait here
+        self.received_total = 0
+
+    def flush(self) -> None:
+        self.out.seal()
+        link = self.link
+        if link is None:
+            return
+        incoming = self.incoming
+        if incoming.moved and (incoming.cuts or not (self.flowing and self.out.sendable)):
+            self.send_marks(link)
+        if self.flowing:
+            base = self.out.base
+            for chunk in self.out.take(self.core.settings.links.batch_publications):
+                batch = Batch(
+                    self.epoch,
+                    chunk.first - base,
+                    incoming.received,
+                    incoming.settled,
+                    incoming.credit,
+                    chunk.publications,
+                )
+                self.core.out.batches.append((link.number, batch))
+                incoming.moved = False
+
+
+class Peer(Remote):
+    """A neighbour on the tree. `held`: it leaves, publications for it wait for its heirs."""
 
     __slots__ = (
-        "addresses",
         "dialled",
-        "held",
         "root_path",
         "ever_synced",
-        "received_total",
         "shadows",
         "sync_number",
         "sync_pending",
         "synced_by_peer",
         "synced_by_us",
         "tables_received",
-        "window",
     )
 
     def __init__(self, core: Core, peer: int, name: str) -> None:
-        super().__init__(core, Kind.PEER, peer, name, core.settings.links.window, Outgoing())
-        self.addresses: tuple[str, ...] = ()
+        super().__init__(core, Kind.PEER, peer, name)
         self.dialled = False  # by us: this is our parent
         self.root_path: tuple[int, ...] = ()
-        self.window = 0  # what the peer takes unsettled
-        self.held = False  # it leaves: publications for it wait for its heirs
         # SyncDone (DECISIONS 11): see links/sync.py
         self.ever_synced = False  # in this incarnation of ours
-        self.received_total = 0
         self.sync_number = 0
         self.sync_pending = 0
         self.shadows = 0
@@ -159,25 +187,3 @@ class Peer(Session):
     def end_sync(self) -> None:
         self.sync_pending = 0
         self.tables_received = self.synced_by_us = self.synced_by_peer = False
-
-    def flush(self) -> None:
-        self.out.seal()
-        link = self.link
-        if link is None:
-            return
-        incoming = self.incoming
-        if incoming.moved and (incoming.cuts or not (self.flowing and self.out.sendable)):
-            self.send_marks(link)
-        if self.flowing:
-            base = self.out.base
-            for chunk in self.out.take(self.core.settings.links.batch_publications):
-                batch = Batch(
-                    self.epoch,
-                    chunk.first - base,
-                    incoming.received,
-                    incoming.settled,
-                    incoming.credit,
-                    chunk.publications,
-                )
-                self.core.out.batches.append((link.number, batch))
-                incoming.moved = False

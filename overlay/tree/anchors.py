@@ -1,14 +1,17 @@
 """SPEC T3: anchors. A subscription carries the last Delta brokers of its path; the farthest of them is
 its anchor at the receiver. With Delta 1 that is the neighbour it came from.
 
-Index groups are pairs (anchor, side): forwarding asks which groups match, and a group names both the
-anchor and the next hop on primary links.
+Index groups are pairs (path, side): forwarding asks which groups match, and a group names the anchor, the
+brokers on the primary path to it, and the neighbour that is the next hop on primary links. `hop` is where
+publications for the group go; without soft links that is the side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from grapevine.wire.messages import Subscription
-from overlay.links.session import Peer
+from overlay.links.session import Peer, Remote
 
 
 def onward(path: tuple[int, ...], broker: int, delta: int) -> tuple[int, ...]:
@@ -17,28 +20,32 @@ def onward(path: tuple[int, ...], broker: int, delta: int) -> tuple[int, ...]:
 
 
 class Group:
-    __slots__ = ("anchor", "count", "number", "side")
+    __slots__ = ("anchor", "count", "hop", "number", "path", "place", "side")
 
-    def __init__(self, number: int, anchor: int, side: Peer) -> None:
+    def __init__(self, number: int, path: tuple[int, ...], side: Peer) -> None:
         self.number = number
-        self.anchor = anchor
+        self.path = path  # the anchor first, the side last
+        self.anchor = path[0]
         self.side = side
+        self.hop: Remote = side
+        self.place = 0  # of its working anchor on the map of soft links
         self.count = 0
 
 
 class Groups:
-    """Interns (anchor, side) while a subscription uses the pair."""
+    """Interns (path, side) while a subscription uses the pair. `entered` is told of new groups."""
 
     def __init__(self) -> None:
         self.by_number: list[Group | None] = []
-        self._by_pair: dict[tuple[int, Peer], Group] = {}
+        self._by_pair: dict[tuple[tuple[int, ...], Peer], Group] = {}
+        self.entered: Callable[[Group], None] = lambda group: None
         self._free: list[int] = []
 
     def __len__(self) -> int:
         return len(self._by_pair)
 
     def enter(self, subscription: Subscription, side: Peer) -> int:
-        pair = (subscription.path[0], side)
+        pair = (subscription.path, side)
         group = self._by_pair.get(pair)
         if group is None:
             number = self._free.pop() if self._free else len(self.by_number)
@@ -47,6 +54,7 @@ class Groups:
                 self.by_number.append(group)
             else:
                 self.by_number[number] = group
+            self.entered(group)
         group.count += 1
         return group.number
 
@@ -54,9 +62,12 @@ class Groups:
         group = self[number]
         group.count -= 1
         if not group.count:
-            del self._by_pair[(group.anchor, group.side)]
+            del self._by_pair[(group.path, group.side)]
             self.by_number[number] = None
             self._free.append(number)
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._by_pair.values())
 
     def __getitem__(self, number: int) -> Group:
         group = self.by_number[number]

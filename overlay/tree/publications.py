@@ -8,7 +8,8 @@ by the attributes' bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol, Self
 
 from grapevine.filters.evaluate import matches
 from grapevine.wire import WireError, decode_attributes
@@ -25,11 +26,18 @@ from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.links.outgoing import Outgoing
-from overlay.links.session import Peer, Session
+from overlay.links.session import Peer, Remote, Session
 from overlay.links.settling import Settling, cuts_of
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.duplicates import LastSeen, SeenWindow, Source
 from overlay.tree.subscriptions import Subscriptions
+
+
+class Queue(Protocol):
+    """A list of publications, or what stands before one."""
+
+    def append(self, publication: Publication, /) -> None: ...
+    def __iadd__(self, publications: Iterable[Publication], /) -> Self: ...
 
 
 class Route:
@@ -38,12 +46,18 @@ class Route:
 
     __slots__ = ("allowed", "clients", "ids", "links", "local", "named", "peers", "queues")
 
-    def __init__(self, peers: list[Peer], clients: list[tuple[Client, bytes]], allowed: bool) -> None:
+    def __init__(
+        self,
+        peers: list[Remote],
+        clients: list[tuple[Client, bytes]],
+        allowed: bool,
+        links: Iterable[Queue] | None = None,
+    ) -> None:
         self.peers = peers
         self.clients = clients
         self.allowed = allowed  # only asked where a client publishes
-        self.links = [peer.out.queue for peer in peers]
-        self.local = [client.out.queue for client, _ in clients]
+        self.links: list[Queue] = [peer.out.queue for peer in peers] if links is None else list(links)
+        self.local: list[Queue] = [client.out.queue for client, _ in clients]
         self.queues = self.links + self.local
         self.ids = [(client.out.ids, ids) for client, ids in clients]
         self.named: set[int] = set()  # publishers whose names all these clients know
@@ -69,6 +83,9 @@ class Route:
             queue.append(publication)
 
 
+# Who gets a copy, and by which queues if not simply their own.
+Hops = tuple[tuple[Remote, ...], tuple[Queue, ...] | None]
+NOBODY: Hops = ((), None)
 NOWHERE = Route([], [], False)
 ROUTE_SHARED = 8  # destinations; comparing longer routes costs more than it saves
 ROUTES_SHARED = 4096
@@ -85,8 +102,10 @@ class Publications(Quiet):
         self.accepted = self.forwarded = self.delivered = self.duplicates = self.pure = 0
         self._same: dict[object, Route] = {}  # routes with the same destinations are one object
         self._same_at = -1
-        # Set by others: which publications a leaving broker's heirs get in its place, and the delivery log.
-        self.instead: dict[Peer, Peer] = {}
+        # Set by others: which links the matching groups are served by, which publications a leaving
+        # broker's heirs get in its place, and the delivery log.
+        self.choose: Callable[[Session | None, Iterable[int]], Hops] = self.choose_primary
+        self.instead: dict[Remote, Remote] = {}
         self.log: Callable[[Session, Publication, Route, bool, float], None] | None = None
 
     def attach(self, core: Core) -> None:
@@ -117,7 +136,7 @@ class Publications(Quiet):
         self._route_run(client, publications, source, used, routes.get, now)
         self._hold(used, client, record)
 
-    def forward(self, peer: Peer, batch: Batch, repeated: int, now: float) -> None:
+    def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
         """Cut the batch into runs of one publisher each."""
         publications = batch.publications[repeated:] if repeated else batch.publications
         record = Settling(peer.incoming)
@@ -248,37 +267,53 @@ class Publications(Quiet):
             self.core.refuse("attributes")
             return NOWHERE
         subscriptions = self.subscriptions
-        peers: dict[Peer, None] = {}
+        peers, links = NOBODY
         if len(subscriptions.remote):
-            for number in subscriptions.remote.groups(content):
-                hop = subscriptions.groups[number].side
-                if hop is not side:
-                    peers[self.instead.get(hop, hop)] = None
+            peers, links = self.choose(side, subscriptions.remote.groups(content))
         deliveries = subscriptions.local.deliveries(content)
         allowed = isinstance(side, Client) and (
             side.unrestricted or any(matches(f, content) for f in side.advertised())
         )
-        return self._to(tuple(peers), tuple(deliveries), allowed)
+        return self._to(peers, links, tuple(deliveries), allowed)
 
-    def _to(self, peers: tuple[Peer, ...], deliveries: tuple[tuple[int, bytes], ...], allowed: bool) -> Route:
+    def choose_primary(self, side: Session | None, groups: Iterable[int]) -> Hops:
+        peers: dict[Remote, None] = {}
+        for number in groups:
+            hop = self.subscriptions.groups[number].side
+            if hop is not side:
+                peers[self.instead.get(hop, hop)] = None
+        return tuple(peers), None
+
+    def _to(
+        self,
+        peers: tuple[Remote, ...],
+        links: tuple[Queue, ...] | None,
+        deliveries: tuple[tuple[int, bytes], ...],
+        allowed: bool,
+    ) -> Route:
         """The route with these destinations. Short ones are the same object for the same destinations, so
         that publications with different attributes travel as one run."""
         if len(peers) + len(deliveries) > ROUTE_SHARED:
-            return self._new_route(peers, deliveries, allowed)
+            return self._new_route(peers, links, deliveries, allowed)
         if self._same_at != self.subscriptions.generation or len(self._same) >= ROUTES_SHARED:
             self._same_at = self.subscriptions.generation
             self._same.clear()
-        key = (peers, deliveries, allowed)
+        key = (peers, links, deliveries, allowed)
         route = self._same.get(key)
         if route is None:
-            route = self._same[key] = self._new_route(peers, deliveries, allowed)
+            route = self._same[key] = self._new_route(peers, links, deliveries, allowed)
         return route
 
     def _new_route(
-        self, peers: tuple[Peer, ...], deliveries: tuple[tuple[int, bytes], ...], allowed: bool
+        self,
+        peers: tuple[Remote, ...],
+        links: tuple[Queue, ...] | None,
+        deliveries: tuple[tuple[int, bytes], ...],
+        allowed: bool,
     ) -> Route:
         numbered = self.core.numbered
-        return Route(list(peers), [(numbered[number], ids) for number, ids in deliveries], allowed)
+        clients = [(numbered[number], ids) for number, ids in deliveries]
+        return Route(list(peers), clients, allowed, links)
 
     def sides(self, attributes: bytes) -> set[Peer]:
         """The neighbours from which a matching subscription came."""
