@@ -25,7 +25,7 @@ from matching.check import satisfied
 from matching.cutting import LABEL
 from matching.interface import Attributes
 from matching.profile import Profile
-from matching.row import Row
+from matching.row import Row, Split
 from matching.segments import Segments
 from matching.slots import SHARED, Slots
 
@@ -217,7 +217,7 @@ class Block:
 
     def _checked(self, slots: Ints, point: list[float], attributes: Attributes) -> Ints:
         """Those of the slots whose rows match; `point` has the publication's numbers."""
-        passed = slots[(self._cells.take(slots, 0) <= np.array(point)).all(axis=1)]
+        passed = slots[self._at_or_below(slots, point)]
         if not self._odd.any():
             return passed
         odd = self._odd
@@ -270,7 +270,7 @@ class Block:
 
     # Questions about filters
 
-    def covering(self, profile: Profile) -> Iterator[Row]:
+    def covering(self, profile: Profile) -> Split:
         """Both ends of an interval must not be out."""
         out = self._dead.copy()
         for table in self.tables:
@@ -283,9 +283,11 @@ class Block:
                 ends.append(None)
             for end in ends:
                 out |= table.out[table.row(end)]
-        return self._pick(out.search(0))
+        slots = np.array(list(out.search(0)), np.int64)
+        point = [bound for table in self.tables for bound in profile.least(table.attribute)]
+        return self._split(profile, slots[self._at_or_below(slots, point)])
 
-    def covered(self, profile: Profile) -> Iterator[Row]:
+    def covered(self, profile: Profile) -> Split:
         """What lies just beyond an interval's ends must not be in; odd rows always may be covered."""
         inside = ~self._dead
         bounds: list[tuple[int, float]] = []
@@ -303,17 +305,33 @@ class Block:
         for column, bound in bounds:
             slots = slots[self._cells[slots, column] >= bound]
         odd = (~self._dead & self._odd).search(1)
-        return self._pick(sorted({*slots.tolist(), *odd}))
+        return self._split(
+            profile, np.array(sorted({*slots.tolist(), *odd}), np.int64), self._missing(profile)
+        )
 
-    def overlapping(self, profile: Profile) -> Iterator[Row]:
-        if not self.tables:
-            return iter(self)
+    def _missing(self, profile: Profile) -> bool:
+        """Whether the profile asks for an attribute that has no cells here: no plain row is narrower then."""
+        names = [*profile.numbers, *profile.texts]
+        return any(name != self._key_attribute and name not in self._table for name in names) or any(
+            name != self._key_attribute for name in profile.texts
+        )
+
+    def overlapping(self, profile: Profile) -> Split:
+        slots = np.array(list(self._dead.search(0)), np.int64)
         point = [bound for table in self.tables for bound in profile.crossed(table.attribute)]
-        used = self._slots.used
-        return self._pick((self._cells[:used] <= np.array(point)).all(axis=1).nonzero()[0].tolist())
+        return self._split(profile, slots[self._at_or_below(slots, point)])
 
-    def _pick(self, slots: Iterator[int] | list[int]) -> Iterator[Row]:
-        return (row for row in map(self._rows.__getitem__, slots) if row is not None)
+    def _at_or_below(self, slots: Ints, point: list[float]) -> npt.NDArray[np.bool_]:
+        return (self._cells.take(slots, 0) <= np.array(point)).all(axis=1)
+
+    def _split(self, profile: Profile, slots: Ints, none_plain: bool = False) -> Split:
+        """Decided by the cells, unless a row is odd or the profile is not exact."""
+        rows = [(slot, row) for slot in slots.tolist() if (row := self._rows[slot]) is not None]
+        if not profile.exact:
+            return [], [row for _, row in rows]
+        odd = self._odd
+        plain = [] if none_plain else [row for slot, row in rows if not odd[slot]]
+        return plain, [row for slot, row in rows if odd[slot]]
 
     # For people
 

@@ -16,7 +16,7 @@ from matching.cutting import cut
 from matching.group import Store
 from matching.interface import Attributes
 from matching.profile import Profile
-from matching.row import Row
+from matching.row import Row, Split
 
 _SHIFT = 20  # a row's slot is (number of its block, slot in it)
 _MASK = (1 << _SHIFT) - 1
@@ -135,17 +135,14 @@ class Blocks:
             return found[0]
         return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
-    def covering(self, profile: Profile) -> Iterable[Row]:
-        for block in self.parts():
-            yield from block.covering(profile)
+    def covering(self, profile: Profile) -> Split:
+        return _joined(part.covering(profile) for part in self.parts())
 
-    def covered(self, profile: Profile) -> Iterable[Row]:
-        for block in self.parts():
-            yield from block.covered(profile)
+    def covered(self, profile: Profile) -> Split:
+        return _joined(part.covered(profile) for part in self.parts())
 
-    def overlapping(self, profile: Profile) -> Iterable[Row]:
-        for block in self.parts():
-            yield from block.overlapping(profile)
+    def overlapping(self, profile: Profile) -> Split:
+        return _joined(part.overlapping(profile) for part in self.parts())
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
         seen = [block.explain(attributes) for block in self.parts()]
@@ -156,3 +153,12 @@ class Blocks:
 
     def bytes(self) -> int:
         return sum(block.bytes() for block in self.parts())
+
+
+def _joined(splits: Iterable[Split]) -> Split:
+    decided: list[Row] = []
+    undecided: list[Row] = []
+    for one, other in splits:
+        decided += one
+        undecided += other
+    return decided, undecided

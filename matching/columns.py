@@ -21,7 +21,7 @@ from matching.check import satisfied
 from matching.cutting import LABEL, cut
 from matching.interface import Attributes
 from matching.profile import Profile
-from matching.row import Row
+from matching.row import Row, Split
 
 Ints = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.uint32]
@@ -202,14 +202,14 @@ class Columns:
         hits = self._hits(attributes)
         return self._groups[hits], self._labels[hits]
 
-    def covering(self, profile: Profile) -> Iterator[Row]:
-        return self._pick(self._at_or_below(self._vector(profile, profile.least)))
+    def covering(self, profile: Profile) -> Split:
+        return self._split(profile, self._at_or_below(self._vector(profile, profile.least, False)))
 
-    def overlapping(self, profile: Profile) -> Iterator[Row]:
-        return self._pick(self._at_or_below(self._vector(profile, profile.crossed)))
+    def overlapping(self, profile: Profile) -> Split:
+        return self._split(profile, self._at_or_below(self._vector(profile, profile.crossed, True)))
 
-    def covered(self, profile: Profile) -> Iterator[Row]:
-        """Rows at least as narrow in every attribute that `profile` knows; those with extras always may be."""
+    def covered(self, profile: Profile) -> Split:
+        """Rows at least as narrow in every attribute that `profile` knows; extras may make them so."""
         mask = np.ones(len(self._rows), np.bool_)
         for attribute, (low, high) in profile.numbers.items():
             if attribute != self._key_attribute:
@@ -220,7 +220,7 @@ class Columns:
             code = self._codes.get(attribute, {}).get(value, _UNKNOWN)
             self._narrow(mask, (attribute, False), (code, -code) if code != _UNKNOWN else (inf, inf))
         mask[list(self._extra)] = True
-        return self._pick(mask.nonzero()[0])
+        return self._split(profile, mask.nonzero()[0])
 
     def _narrow(self, mask: Bools, name: tuple[str, bool], bounds: Pair) -> None:
         for side, bound in enumerate(bounds):
@@ -232,17 +232,27 @@ class Columns:
             else:
                 mask &= self._live[column] >= bound
 
-    def _vector(self, profile: Profile, numbers: Callable[[str], Pair]) -> list[float]:
+    def _vector(self, profile: Profile, numbers: Callable[[str], Pair], crossed: bool) -> list[float]:
         point: list[float] = []
         for attribute, codes, side in self._plan:
-            if codes is not None and attribute in profile.texts:
-                point.append(_code_pair(codes, profile.texts[attribute])[side])
-            else:
+            if codes is None:
                 point.append(numbers(attribute)[side])
+            elif attribute in profile.texts:
+                point.append(_code_pair(codes, profile.texts[attribute])[side])
+            elif attribute in profile.numbers:
+                point.append(-inf)
+            else:
+                point.append(inf if crossed or attribute in profile.attributes else -inf)
         return point
 
-    def _pick(self, hits: Ints) -> Iterator[Row]:
-        return map(self._rows.__getitem__, hits.tolist())
+    def _split(self, profile: Profile, hits: Ints) -> Split:
+        if profile.exact and not self._extra:
+            return [self._rows[slot] for slot in hits.tolist()], []
+        rows = [self._rows[slot] for slot in hits.tolist()]
+        if not profile.exact:
+            return [], rows
+        odd = [row for row in rows if row.slot in self._extra]
+        return [row for row in rows if row.slot not in self._extra], odd
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
         """(rows compared, rows checked one by one)"""

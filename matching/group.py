@@ -7,12 +7,12 @@ imported with the first store, so that thousands of small indexes do without it;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from matching.interface import Attributes
 from matching.profile import Profile
-from matching.row import Key, Row
+from matching.row import Key, Row, Split
 
 SHORT = 24  # rows that a list is good for
 COLUMNS = 2048  # rows that columns are good for
@@ -29,9 +29,9 @@ class Store(Protocol):
     def sids(self, attributes: Attributes) -> list[int]: ...
     def anchors(self, attributes: Attributes, found: set[int]) -> None: ...
     def labels(self, attributes: Attributes) -> tuple[Any, Any]: ...
-    def covering(self, profile: Profile) -> Iterable[Row]: ...
-    def covered(self, profile: Profile) -> Iterable[Row]: ...
-    def overlapping(self, profile: Profile) -> Iterable[Row]: ...
+    def covering(self, profile: Profile) -> Split: ...
+    def covered(self, profile: Profile) -> Split: ...
+    def overlapping(self, profile: Profile) -> Split: ...
     def explain(self, attributes: Attributes) -> tuple[int, int]: ...
     def cut(
         self, parts: list[tuple[Any, Any]], rows: list[Row], ordered: bool, unique: bool
@@ -95,13 +95,21 @@ def warm_up() -> None:
     _blocks((), None)
 
 
+def settled(key: Key) -> str | None:
+    """The attribute about which the key says all, so that rows under it need not.
+
+    Not for 0 and 1, which as keys are False and True as well.
+    """
+    return key[0] if len(key) == 2 and key[1] != 0 and key[1] != 1 else None
+
+
 def _columns(key: Key) -> Store:
     from matching.columns import Columns
 
-    return Columns(key[0] if key else None)
+    return Columns(settled(key))
 
 
 def _blocks(key: Key, former: Store | None) -> Store:
     from matching.blocks import Blocks
 
-    return Blocks(key[0] if key else None, former)
+    return Blocks(settled(key), former)

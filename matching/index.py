@@ -15,7 +15,7 @@ from matching.interface import Attributes
 from matching.keys import Keys, rest
 from matching.labels import by_group
 from matching.relatives import covered, covering, overlapping
-from matching.row import Key, Row
+from matching.row import SOLE, Key, Row
 from matching.statistics import Statistics, statistics
 
 _SHARE = 32  # units of work for one group before another has its turn
@@ -46,7 +46,10 @@ class Index:
         rows: list[Row] = []
         for which, conjunction in enumerate(filter.conjunctions):
             self._keys.note(conjunction)
-            for key in self._keys.choose(conjunction):
+            keys = self._keys.choose(conjunction)
+            if len(keys) == len(filter.conjunctions) == 1:
+                which = SOLE
+            for key in keys:
                 row = Row(sid, group, label, filter, which, key, rest(conjunction, key))
                 self._file(row)
                 rows.append(row)

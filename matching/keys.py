@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grapevine.filters.normal import Conjunction, Op, Predicate, Value
-from matching.group import Group
+from matching.group import Group, settled
 from matching.interface import Attributes
 from matching.row import Key
 
@@ -30,7 +30,7 @@ class Access:
 
     def __init__(self, attribute: str) -> None:
         self.key: tuple[str] = (attribute,)
-        self.values: dict[Value, Group] = {}  # True and 1 are one key: see `rest`
+        self.values: dict[Value, Group] = {}  # True and 1 are one key: see `settled`
         self.presence: Group | None = None
         self.mentions = 0  # conjunctions that ask for this attribute
         self.filed = 0  # rows filed under it
@@ -162,10 +162,9 @@ class Keys:
 
 
 def rest(conjunction: Conjunction, key: Key) -> tuple[Predicate, ...]:
-    """What is left to check of a row under its key. 0, 1, False, True stay: they are two keys for four values."""
-    if len(key) < 2 or key[1] == 0 or key[1] == 1:
-        return conjunction
-    return tuple(predicate for predicate in conjunction if predicate.attribute != key[0])
+    """What is left to check of a row under its key."""
+    name = settled(key)
+    return conjunction if name is None else tuple(p for p in conjunction if p.attribute != name)
 
 
 def _values(predicate: Predicate) -> tuple[Value, ...]:

@@ -1,7 +1,8 @@
 """A conjunction seen from outside, for the questions about filters: covering, covered, overlapping.
 
-The stores use it to leave out rows that cannot be an answer; `relations` decides about the others. An
-attribute with one exact number interval or one exact text is known by it, any other prunes nothing.
+The stores use it to leave out rows that cannot be an answer. An attribute with one exact number interval or
+one exact text is known by it, any other prunes nothing. If all are known the profile is `exact`, and what
+a store compares is decided; otherwise `relations` decides about what is left.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from matching.bounds import number_bounds
 
 
 class Profile:
-    __slots__ = ("attributes", "conjunction", "numbers", "texts")
+    __slots__ = ("attributes", "exact", "numbers", "texts")
 
     def __init__(self, conjunction: Conjunction) -> None:
-        self.conjunction = conjunction
         self.attributes: dict[str, int] = {}
         self.numbers: dict[str, tuple[float, float]] = {}
         self.texts: dict[str, Value] = {}
@@ -30,19 +30,21 @@ class Profile:
                 self.numbers[predicate.attribute] = bounds
             elif predicate.op == Op.EQ and isinstance(predicate.operand, str | bool):
                 self.texts[predicate.attribute] = predicate.operand
+        self.exact = len(self.numbers) + len(self.texts) == len(self.attributes)
 
     def least(self, attribute: str) -> tuple[float, float]:
         """What the bounds of a row must stay below so that it can cover this conjunction."""
-        if attribute not in self.attributes:
-            return -inf, -inf
         if attribute in self.numbers:
             low, high = self.numbers[attribute]
             return low, -high
-        return inf, inf
+        return (inf, inf) if self._unknown(attribute) else (-inf, -inf)
 
     def crossed(self, attribute: str) -> tuple[float, float]:
         """What the bounds of a row must stay below so that it can overlap this conjunction."""
         if attribute in self.numbers:
             low, high = self.numbers[attribute]
             return high, -low
-        return inf, inf
+        return (-inf, -inf) if attribute in self.texts else (inf, inf)
+
+    def _unknown(self, attribute: str) -> bool:
+        return attribute in self.attributes and attribute not in self.texts

@@ -9,7 +9,7 @@ What is left out must be decided by `relations` in the same way, so the sets equ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from grapevine.filters.evaluate import accepts
 from grapevine.filters.normal import Conjunction, Filter, Op, Predicate, Value
@@ -17,6 +17,7 @@ from matching.group import Group
 from matching.keys import Access, Keys
 from matching.profile import Profile
 from matching.relations import covers, overlaps
+from matching.row import SOLE, Row, Split
 
 _CIRCLES = (Op.IN_CIRCLE, Op.NOT_IN_CIRCLE)
 
@@ -25,15 +26,45 @@ def covering(keys: Keys, sids: Iterable[int], filter: Filter) -> list[int]:
     """Sids known to match whatever `filter` matches."""
     if not filter.conjunctions:
         return sorted(sids)
+    found = _Found(lambda row: covers(row.filter, filter))
     first = filter.conjunctions[0]  # whoever covers the filter covers this
     profile = Profile(first)
-    found: dict[int, bool] = {}
     for group in _implied_groups(keys, first):
-        rows = group.store.covering(profile) if group.store is not None else group.rows or ()
+        decided, undecided = _ask(group, "covering", profile)
+        if len(filter.conjunctions) == 1:
+            found.take(decided)
+        else:
+            found.decide(decided)
+        found.decide(undecided)
+    return found.sids()
+
+
+class _Found:
+    """Sids and whether they are an answer; each filter is looked at once."""
+
+    def __init__(self, decide: Callable[[Row], bool]) -> None:
+        self._decide = decide
+        self._answers: dict[int, bool] = {}
+
+    def take(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            if row.sid not in found:
-                found[row.sid] = covers(row.filter, filter)
-    return sorted(sid for sid, decided in found.items() if decided)
+            self._answers[row.sid] = True
+
+    def decide(self, rows: Iterable[Row]) -> None:
+        answers = self._answers
+        for row in rows:
+            if row.sid not in answers:
+                answers[row.sid] = self._decide(row)
+
+    def sids(self) -> list[int]:
+        return sorted(sid for sid, answer in self._answers.items() if answer)
+
+
+def _ask(group: Group, question: str, profile: Profile) -> Split:
+    if group.store is None:
+        return [], group.rows or []
+    answer: Split = getattr(group.store, question)(profile)
+    return answer
 
 
 def _implied_groups(keys: Keys, conjunction: Conjunction) -> Iterator[Group]:
@@ -53,26 +84,27 @@ def _implied_groups(keys: Keys, conjunction: Conjunction) -> Iterator[Group]:
 
 def covered(keys: Keys, nothing: Iterable[int], filter: Filter) -> list[int]:
     """Sids known to match nothing that `filter` does not; `nothing` has those that match nothing at all."""
-    found = dict.fromkeys(nothing, True)
+    found = _Found(lambda row: covers(filter, row.filter))
     for conjunction in filter.conjunctions:
         profile = Profile(conjunction)
         for group in _accepted_groups(keys, conjunction):
-            for row in group.store.covered(profile) if group.store is not None else group.rows or ():
-                if row.which == 0 and row.sid not in found:
-                    found[row.sid] = covers(filter, row.filter)
-    return sorted(sid for sid, decided in found.items() if decided)
+            decided, undecided = _ask(group, "covered", profile)
+            found.take(row for row in decided if row.which == SOLE)
+            found.decide(row for row in decided if row.which == 0)
+            found.decide(row for row in undecided if row.which <= 0)
+    return sorted([*found.sids(), *nothing])
 
 
 def overlapping(keys: Keys, filter: Filter) -> list[int]:
     """Sids that may match something `filter` matches."""
-    found: dict[int, bool] = {}
+    found = _Found(lambda row: overlaps(row.filter, filter))
     for conjunction in filter.conjunctions:
         profile = Profile(conjunction)
         for group in _accepted_groups(keys, conjunction):
-            for row in group.store.overlapping(profile) if group.store is not None else group.rows or ():
-                if not found.get(row.sid, False):
-                    found[row.sid] = overlaps(row.filter, filter)
-    return sorted(sid for sid, decided in found.items() if decided)
+            decided, undecided = _ask(group, "overlapping", profile)
+            found.take(decided)
+            found.decide(undecided)
+    return found.sids()
 
 
 def _accepted_groups(keys: Keys, conjunction: Conjunction) -> Iterator[Group]:

@@ -17,12 +17,17 @@ from grapevine.filters.normal import Conjunction, Filter, Predicate, Value
 Key: TypeAlias = tuple[()] | tuple[str] | tuple[str, Value]
 
 
+# What a store answers about a filter: rows that are decided, rows that `relations` must look at.
+Split: TypeAlias = "tuple[list[Row], list[Row]]"
+SOLE = -1  # as an index it names the only conjunction as well
+
+
 class Row(msgspec.Struct, gc=False):
     sid: int
     group: int
     label: int
     filter: Filter
-    which: int  # the conjunction's place in the filter
+    which: int  # the conjunction's place in the filter; SOLE if the filter has no other row
     key: Key
     rest: tuple[Predicate, ...]  # what the key does not settle
     slot: int = 0  # where its store keeps it
