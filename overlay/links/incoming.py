@@ -95,6 +95,5 @@ class Incoming:
         self.moved = False
 
     def mark(self) -> None:
-        if not self.moved:
-            self.moved = True
-            self._moved()
+        self.moved = True
+        self._moved()  # each time: without a link nothing clears `moved`, and an ended client waits for the last
