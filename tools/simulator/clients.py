@@ -175,8 +175,11 @@ class ClientHost(Host):
         session = self.session
         if session is None:
             return True
+        other = self.end.other if self.end is not None else None
         return (
             session.state == State.ATTACHED
+            and other is not None
+            and other.open  # a link that the other side has ended is not rest, even if nobody told us
             and not self.waiting
             and not session.outgoing.unsettled
             and not session.requests.asked
