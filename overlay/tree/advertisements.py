@@ -71,8 +71,14 @@ class Advertisements(Quiet):
             self._forget(entry, client, now)
 
     def on_advertise(self, peer: Peer, message: Advertise, now: float) -> None:
-        gather = self.announcements.confirmation(peer, message.stamp)
         item = message.advertisement
+        known = self.table.by_key.get((item.origin, item.serial))
+        if known is not None and (
+            known.item.publisher != item.publisher or known.item.filter != item.filter
+        ):  # a key stands for one advertisement for ever
+            self.core.refuse("contradiction")
+            return
+        gather = self.announcements.confirmation(peer, message.stamp)
         self.core.names.setdefault(item.home, item.home_name)
         self._learn((item.origin, item.serial), item, peer, gather, now)
         gather.start(now)

@@ -69,8 +69,12 @@ class Subscriptions(Quiet):
             self._forget(entry, client, now)
 
     def on_subscribe(self, peer: Peer, message: Subscribe, now: float) -> None:
-        gather = self.announcements.confirmation(peer, message.stamp)
         item = message.subscription
+        known = self.table.by_key.get((item.origin, item.serial))
+        if known is not None and known.item.filter != item.filter:
+            self.core.refuse("contradiction")  # its path may change, what it asks for never
+            return
+        gather = self.announcements.confirmation(peer, message.stamp)
         entry, change = self.table.learn((item.origin, item.serial), item, peer)
         if change is Change.NEW:
             self._enter(entry, peer)

@@ -1,7 +1,8 @@
-"""Coverage-guided fuzzing of `decode`: `python -m tests.fuzz.atheris_decode [CORPUS] -max_total_time=300`.
+"""Coverage-guided fuzzing of `decode` and of those who receive what it took.
 
-The corpus starts with a sample of every kind; the first byte of the input chooses the kind so that each is
-reached. Any exception but WireError is a crash, whose input atheris writes to a file.
+`python -m tests.fuzz.atheris_decode [CORPUS] -max_total_time=300`. The corpus starts with a sample of every
+kind; the first byte of the input chooses the kind so that each is reached. Any exception but WireError is a
+crash, whose input atheris writes to a file.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import atheris
 with atheris.instrument_imports(include=["grapevine", "overlay", "matching"]):
     from grapevine.wire import WireError, decode, decode_attributes, encode
     from grapevine.wire.messages import KINDS, Message
-    from tests.fuzz.frames import Target, samples
+    from tests.fuzz.frames import everybody, samples
 
 KIND_LIST = sorted(KINDS)
-target: Target | None = None  # what happens to a message that was taken
+target = everybody(seed=1)  # what happens to a message that was taken
 taken: Counter[str] = Counter()
 
 
@@ -32,8 +33,7 @@ def one_input(data: bytes) -> None:
         for publication in getattr(message, "publications", ()):
             decode_attributes(publication.attributes)
         _count(message)
-        if target is not None:
-            target(message)
+        target(message)
     except WireError:
         taken["refused"] += 1
 

@@ -1,8 +1,8 @@
 """Frames that nobody should send: samples of every kind, mutated, and random bytes; all from a seed.
 
-`python -m tests.fuzz.frames --frames 1000000 --seed 1` runs that many through `decode` (and what `target`
-is plugged in) and prints how many were taken per kind. Anything but WireError ends the run with the seed
-and the frame.
+`python -m tests.fuzz.frames --frames 1000000 --seed 1` runs that many through `decode`, and what was taken
+through a broker and a client's session, and prints how many were taken per kind. Anything but WireError ends
+the run with the frame.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from grapevine.filters import parse
 from grapevine.wire import WireError, decode, decode_attributes, encode, encode_attributes, encode_extension
 from grapevine.wire import messages as wire
 from grapevine.wire.messages import KINDS, Message, Publication
+from tests.fuzz.receivers import Broker, Client
 from tests.messages import sample
 
 Target = Callable[[Message], None]
@@ -165,6 +166,16 @@ def run(frames: Iterator[bytes], target: Target | None = None) -> Counter[str]:
     return taken
 
 
+def everybody(seed: int) -> Target:
+    broker, client = Broker(seed), Client(seed)
+
+    def receive(message: Message) -> None:
+        broker(message)
+        client(message)
+
+    return receive
+
+
 def mutated(seed: int, frames: int) -> Iterator[bytes]:
     mutator = Mutator(seed)
     for _ in range(frames):
@@ -176,7 +187,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    taken = run(mutated(arguments.seed, arguments.frames))
+    taken = run(mutated(arguments.seed, arguments.frames), everybody(arguments.seed))
     for name, count in sorted(taken.items()):
         print(f"{count:9}  {name}")
     missing = {cls.__name__ for cls in KINDS.values()} - taken.keys()

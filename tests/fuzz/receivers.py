@@ -1,0 +1,125 @@
+"""Who receives what `decode` let through: a whole broker, and a client's session.
+
+The broker has greeted two brokers, a client and an administrator, all in the epoch that the samples name, so
+that mutated messages get past the greeting. A link that it closes comes up again. Its invariants are
+checked again and again; anything it raises is a finding.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from grapevine.client.session import Session, State
+from grapevine.filters import EVERYTHING
+from grapevine.wire import identify
+from grapevine.wire.messages import Attach, Attached, Batch, Command, Done, Hello, Message, Publish
+from overlay.links.session import Kind
+from overlay.profiles import tree_broker
+from overlay.settings import CoreSettings
+
+EPOCH = 9  # of the samples
+CHECK_EVERY = 64
+STEPS_S = (0.0, 0.0, 0.0, 0.001, 0.05, 1.5)
+PEERS = ("b1", "b2")
+
+
+class Broker:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.settings = CoreSettings()
+        self.core = tree_broker("fuzzed", 1, self.settings, Random(seed), ("tcp://fuzzed:1",))
+        self.now = 0.0
+        self.count = 0
+        self._last_link = 0
+        self._links: dict[int, Kind] = {}
+        self.core.start(self.now)
+        self._drive()
+        for _ in range(len(PEERS)):
+            self._open(Kind.PEER)
+        self._open(Kind.CLIENT)
+        self._open(Kind.ADMIN)
+
+    def __call__(self, message: Message) -> None:
+        self.count += 1
+        self.now += self.random.choice(STEPS_S)
+        number = self.random.choice(list(self._links))
+        if isinstance(message, Batch | Publish):
+            self.core.publications(number, message, self.now)
+        else:
+            self.core.receive(number, message, self.now)
+        self.core.tick(self.now)
+        self.core.work(self.now)
+        self._drive()
+        if self.count % CHECK_EVERY == 0:
+            self.core.validate()
+            self.core.status()
+
+    def _drive(self) -> None:
+        out = self.core.flush(self.now)
+        closes, opens = list(out.closes), list(out.opens)
+        out.clear()
+        for number in closes:
+            kind = self._links.pop(number, None)
+            if kind is not None:
+                self._open(kind)
+        for wanted in opens:
+            if self.random.random() < 0.5:
+                self._up(Kind.PEER, wanted.dial)
+
+    def _up(self, kind: Kind, dial: int = 0) -> int:
+        self._last_link += 1
+        self._links[self._last_link] = kind
+        if len(self._links) > 12:  # forgotten ones break
+            oldest = next(iter(self._links))
+            del self._links[oldest]
+            self.core.link_down(oldest, self.now)
+        self.core.link_up(self._last_link, "key", kind, self.now, dial)
+        return self._last_link
+
+    def _open(self, kind: Kind) -> None:
+        number = self._up(kind)
+        for message in self._greeting(kind):
+            self.core.receive(number, message, self.now)
+
+    def _greeting(self, kind: Kind) -> list[Message]:
+        if kind is Kind.CLIENT:
+            return [Attach(1, 1, "quotes", identify("quotes"), 5, EPOCH, 100, 0)]
+        if kind is Kind.ADMIN:
+            return [Command(1, "status", {})]
+        name = self.random.choice(PEERS)
+        broker, settings = identify(name), self.settings.cluster_wide()
+        return [Hello(1, 1, name, broker, 2, EPOCH, False, 100, settings, (broker,), (f"tcp://{name}:1",))]
+
+
+class Client:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        self.session = Session("quotes", 5)
+        for _ in range(EPOCH):  # the proposal becomes the samples' epoch
+            self.session.link_up(self.now)
+        self.session.receive(Attached(1, "b1", EPOCH, False, 0, 0, 100), self.now)
+        self.session.subscribe(EVERYTHING, self.now, timeout_s=1.0)
+        self.session.publish({"n": 1})
+        for request in list(self.session.requests.open):
+            self.session.receive(Done(request, "confirmed"), self.now)
+
+    def __call__(self, message: Message) -> None:
+        session = self.session
+        self.now += self.random.choice(STEPS_S)
+        session.receive(message, self.now)
+        session.tick(self.now)
+        session.flush_out()
+        session.out.clear()
+        session.undelivered()
+        outgoing, incoming = session.outgoing, session.incoming
+        assert outgoing.base <= outgoing.settled <= outgoing.received <= outgoing.sent <= outgoing.appended
+        assert incoming.consumed <= incoming.queued
+        session.events.clear()
+        if session.state != State.ATTACHED and self.random.random() < 0.2:
+            self._start()
+        elif session.can_publish and self.random.random() < 0.2:
+            session.publish({"n": self.random.randrange(5)})
