@@ -1,0 +1,65 @@
+"""NATS by its text protocol."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.systems.base import Process, Ready, connect, count_bytes
+from bench.workloads import Topics
+
+
+class Nats(Process):
+    name = "nats"
+    binary = "nats-server"
+
+    def version(self) -> str:
+        return subprocess.run([self.binary, "--version"], capture_output=True, text=True).stdout.split()[-1]
+
+    def start(self, directory: Path) -> None:
+        # A slow reader is cut off after this much, by default 64 MB: the raw publisher outruns anything.
+        settings = directory / "nats.conf"
+        settings.write_text(f"listen: 127.0.0.1:{self.port}\nmax_pending: 1GB\nwrite_deadline: 60s\n")
+        self.run([self.binary, "-c", str(settings)], directory, "nats.log")
+
+    def subscribe(self, workload: Topics, ready: Ready) -> float:
+        connections, expected = [], []
+        each = workload.publications // workload.topics
+        for topics in workload.subscribers:
+            connection = connect(self.port)
+            connection.recv(65536)
+            connection.sendall(b'CONNECT {"verbose":false}\r\n')
+            total = 0
+            for sid, topic in enumerate(topics, 1):
+                name = workload.topic(topic)
+                connection.sendall(f"SUB {name} {sid}\r\n".encode())
+                head = f"MSG {name} {sid} {len(workload.payload)}\r\n"
+                total += each * (len(head) + len(workload.payload) + 2)
+            connection.sendall(b"PING\r\n")
+            assert connection.recv(65536).endswith(b"PONG\r\n")
+            connections.append(connection)
+            expected.append(total)
+        ready()
+        return count_bytes(connections, expected)
+
+    def publish(self, workload: Topics, go: Callable[[], None]) -> None:
+        connection = connect(self.port)
+        connection.recv(65536)
+        connection.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
+        assert connection.recv(65536) == b"PONG\r\n"
+        size = len(workload.payload)
+        messages = [
+            f"PUB {workload.topic(topic)} {size}\r\n".encode() + workload.payload + b"\r\n"
+            for topic in range(workload.topics)
+        ]
+        cycle = max(workload.batch, workload.topics)
+        bursts = [
+            b"".join(messages[(first + i) % workload.topics] for i in range(workload.batch))
+            for first in range(0, cycle, workload.batch)
+        ]
+        go()
+        for index in range(workload.publications // workload.batch):
+            connection.sendall(bursts[index % len(bursts)])
+        connection.sendall(b"PING\r\n")
+        assert connection.recv(65536).endswith(b"PONG\r\n")
