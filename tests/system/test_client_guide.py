@@ -1,0 +1,51 @@
+"""Every example of docs/client.md runs against a real broker."""
+
+from __future__ import annotations
+
+import re
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+import grapevine
+from tests.system.overlay import Overlay
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "client.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_examples(
+    overlay: Overlay, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b1 = overlay.start("b1")
+    monkeypatch.setenv("GRAPEVINE_KEYS", str(b1.keys))
+    scope: dict[str, object] = {}
+    assert len(EXAMPLES) == 4
+    for example in EXAMPLES:
+        exec(example.replace("tcp://127.0.0.1:7470", b1.address), scope)  # noqa: S102
+    out = capsys.readouterr().out
+    assert "50.5 b'any bytes' quotes b1\n51.5 b'any bytes' quotes b1\n" in out
+    assert "{'n': 2}\n{'n': 3}\n" in out and "outside" in out
+
+
+def test_table_of_connect() -> None:
+    told = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE.partition("## All of connect")[2], re.MULTILINE))
+    parameters = signature(grapevine.connect).parameters
+    assert list(told) == list(parameters)
+    for name in ("on_slow", "publish_window", "receive_window", "keys"):
+        assert told[name].strip("`") == str(parameters[name].default).replace("drop_oldest", '"drop_oldest"')
+    assert float(told["timeout"]) == parameters["timeout"].default
+    assert list(signature(grapevine.aio.connect).parameters) == list(parameters)
+
+
+def test_table_of_errors() -> None:
+    told = set(
+        re.findall(r"^\| (\w+) \|", PAGE.partition("## Errors")[2].partition("## Keys")[0], re.MULTILINE)
+    )
+    known = {
+        n
+        for n in grapevine.__all__
+        if isinstance(v := getattr(grapevine, n), type) and issubclass(v, Exception)
+    }
+    assert told - {"error"} == known - {"Error"}
