@@ -22,10 +22,10 @@ from grapevine.wire.messages import (
     Publication,
     Publish,
 )
+from matching.routes import RouteCache
 from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.outgoing import Outgoing
 from overlay.links.session import Peer, Remote, Session
 from overlay.links.settling import Settling, cuts_of
 from overlay.tree.advertisements import Advertisements
@@ -40,11 +40,18 @@ class Queue(Protocol):
     def __iadd__(self, publications: Iterable[Publication], /) -> Self: ...
 
 
+class Side(Protocol):
+    """Where publications come from: a session, or a session's publications that exclude some brokers."""
+
+    name: str
+    routes: RouteCache
+
+
 class Route:
     """Where publications with certain attributes go from one side: the neighbours' queues, and the
     clients' with the ids of their subscriptions beside them."""
 
-    __slots__ = ("allowed", "clients", "ids", "links", "local", "named", "peers", "queues")
+    __slots__ = ("allowed", "appends", "clients", "ids", "links", "named", "peers", "queues", "sessions")
 
     def __init__(
         self,
@@ -57,25 +64,25 @@ class Route:
         self.clients = clients
         self.allowed = allowed  # only asked where a client publishes
         self.links: list[Queue] = [peer.out.queue for peer in peers] if links is None else list(links)
-        self.local: list[Queue] = [client.out.queue for client, _ in clients]
-        self.queues = self.links + self.local
+        self.queues = [*self.links, *(client.out.queue for client, _ in clients)]
+        self.appends = [queue.append for queue in self.queues]
         self.ids = [(client.out.ids, ids) for client, ids in clients]
+        self.sessions: dict[Session, None] = dict.fromkeys([*peers, *(client for client, _ in clients)])
         self.named: set[int] = set()  # publishers whose names all these clients know
 
     def take(self, publications: list[Publication]) -> None:
         """Append to every queue of the route."""
-        if len(publications) == 1:
-            publication = publications[0]
-            for queue in self.queues:
-                queue.append(publication)
-            for listed, ids in self.ids:
-                listed.append(ids)
-        else:
-            for queue in self.queues:
-                queue += publications
-            count = len(publications)
-            for listed, ids in self.ids:
-                listed += [ids] * count
+        for queue in self.queues:
+            queue += publications
+        count = len(publications)
+        for listed, ids in self.ids:
+            listed += [ids] * count
+
+    def take_one(self, publication: Publication) -> None:
+        for append in self.appends:
+            append(publication)
+        for listed, ids in self.ids:
+            listed.append(ids)
 
     def pass_on(self, publication: Publication) -> None:
         """To the neighbours only: the clients have it."""
@@ -104,9 +111,9 @@ class Publications(Quiet):
         self._same_at = -1
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
-        self.choose: Callable[[Session | None, Iterable[int]], Hops] = self.choose_primary
+        self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
         self.instead: dict[Remote, Remote] = {}
-        self.log: Callable[[Session, Publication, Route, bool, float], None] | None = None
+        self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -133,8 +140,8 @@ class Publications(Quiet):
                 publications = self._allowed(publications, routes, record)
         self.accepted += len(publications)
         used: dict[Route, None] = {}
-        self._route_run(client, publications, source, used, routes.get, now)
-        self._hold(used, client, record)
+        self.route_run(client, publications, source, used, routes.get, now)
+        self.hold(used, client, record)
 
     def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
         """Cut the batch into runs of one publisher each."""
@@ -150,13 +157,13 @@ class Publications(Quiet):
                 far += 1
             if publication.publisher != publisher or publication.incarnation != incarnation:
                 if index > start:
-                    self._route_run(peer, publications[start:index], (publisher, incarnation), used, get, now)
+                    self.route_run(peer, publications[start:index], (publisher, incarnation), used, get, now)
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
         run = publications[start:] if start else publications
         if far:
-            run = self._too_far(run, record)
-        self._route_run(peer, run, (publisher, incarnation), used, get, now)
-        self._hold(used, peer, record)
+            run = self.too_far(run, record)
+        self.route_run(peer, run, (publisher, incarnation), used, get, now)
+        self.hold(used, peer, record)
 
     def _routes(self, client: Client, publications: list[Publication]) -> dict[bytes, Route]:
         """The route of each set of attributes in the batch, each looked for once."""
@@ -172,16 +179,16 @@ class Publications(Quiet):
         record.cuts += cuts_of((p for p in publications if not routes[p.attributes].allowed), CUT_NOT_ALLOWED)
         return [p for p in publications if routes[p.attributes].allowed]
 
-    def _too_far(self, publications: list[Publication], record: Settling) -> list[Publication]:
+    def too_far(self, publications: list[Publication], record: Settling) -> list[Publication]:
         self.core.refuse("hops")
         record.cuts += cuts_of((p for p in publications if p.hops > HOPS), CUT_TOO_FAR)
         return [p for p in publications if p.hops <= HOPS]
 
     # --- through --------------------------------------------------------------------------------------
 
-    def _route_run(
+    def route_run(
         self,
-        side: Session,
+        side: Side,
         run: list[Publication],
         source: Source,
         used: dict[Route, None],
@@ -200,13 +207,16 @@ class Publications(Quiet):
             found = get(publication.attributes)
             sequence = publication.sequence
             if found is not route or sequence <= last:
-                if index > start:
+                if start + 1 == index:
+                    route.take_one(run[start])
+                elif start < index:
                     route.take(run[start:index])
                 start = index
                 route = found if found is not None else self._route(side, publication.attributes)
-                used[route] = None
-                if route.clients and source[0] not in route.named:
-                    self._name(route, source[0])
+                if route not in used:
+                    used[route] = None
+                    if route.clients and source[0] not in route.named:
+                        self._name(route, source[0])
                 if sequence <= last:
                     route.pass_on(publication)
                     self.duplicates += len(route.clients)
@@ -218,7 +228,7 @@ class Publications(Quiet):
         self.seen.last[source] = last
 
     def _route_each(
-        self, side: Session, run: list[Publication], source: Source, used: dict[Route, None], now: float
+        self, side: Side, run: list[Publication], source: Source, used: dict[Route, None], now: float
     ) -> None:
         """The same one by one, where each is logged or its window must be asked."""
         for publication in run:
@@ -228,38 +238,35 @@ class Publications(Quiet):
                 self._name(route, source[0])
             fresh = self.seen.first(source, publication.sequence)
             if fresh:
-                route.take([publication])
+                route.take_one(publication)
             else:
                 route.pass_on(publication)
                 self.duplicates += len(route.clients)
             if self.log is not None:
                 self.log(side, publication, route, fresh, now)
 
-    def _hold(self, used: dict[Route, None], side: Session, record: Settling) -> None:
+    def hold(self, used: dict[Route, None], side: Session, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled."""
         dirty = self.core.dirty
-        streams: dict[Outgoing, Session] = {}
+        sessions: dict[Session, None] = {}
         for route in used:
-            for peer in route.peers:
-                streams[peer.out] = peer
-            for client, _ in route.clients:
-                streams[client.out] = client
-        for stream, session in streams.items():
-            stream.hold(record)
-            dirty[session] = None
+            sessions |= route.sessions
+        for session in sessions:
+            session.out.hold(record)
+        dirty |= sessions
         side.incoming.settle_after(record)
         dirty[side] = None
 
     # --- routes ---------------------------------------------------------------------------------------
 
-    def _route(self, side: Session, attributes: bytes) -> Route:
+    def _route(self, side: Side, attributes: bytes) -> Route:
         route: Route | None = side.routes.at(self.subscriptions.generation).get(attributes)
         if route is None:
             route = self.find_route(side, attributes)
             side.routes.offer(attributes, route)
         return route
 
-    def find_route(self, side: Session | None, attributes: bytes) -> Route:
+    def find_route(self, side: Side | None, attributes: bytes) -> Route:
         """Without a side: what an administrator asks about."""
         try:
             content = decode_attributes(attributes)
@@ -276,7 +283,7 @@ class Publications(Quiet):
         )
         return self._to(peers, links, tuple(deliveries), allowed)
 
-    def choose_primary(self, side: Session | None, groups: Iterable[int]) -> Hops:
+    def choose_primary(self, side: Side | None, groups: Iterable[int]) -> Hops:
         peers: dict[Remote, None] = {}
         for number in groups:
             hop = self.subscriptions.groups[number].side
@@ -298,7 +305,7 @@ class Publications(Quiet):
         if self._same_at != self.subscriptions.generation or len(self._same) >= ROUTES_SHARED:
             self._same_at = self.subscriptions.generation
             self._same.clear()
-        key = (peers, links, deliveries, allowed)
+        key = (peers, links and tuple(map(id, links)), deliveries, allowed)
         route = self._same.get(key)
         if route is None:
             route = self._same[key] = self._new_route(peers, links, deliveries, allowed)
