@@ -146,6 +146,7 @@ class Crew:
                 stderr=log,
                 cwd=directory,
                 start_new_session=True,
+                env=os.environ | ({} if self.keys is None else {"GRAPEVINE_KEYS": str(self.keys)}),
             )
         self._children.append(child)
         member = Member(name, child.pid, started_at(child.pid), address, str(directory), kind)

@@ -20,6 +20,7 @@ from tools.pubctl.progress import bar
 
 if TYPE_CHECKING:
     from tools.pubctl.crew import Crew
+    from tools.pubctl.topology import Topology
 
 COLUMNS = (
     Column("name", "broker", style="bold"),
@@ -74,7 +75,7 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
     with bar(current(), "starting", len(plan.brokers)) as progress:
         try:
             crew.up(plan, progress)
-            start_clients(crew, topology)
+            start_clients(crew, plan)
         except BaseException:
             crew.down()
             raise
@@ -82,12 +83,10 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
     show(lambda: listing(crew))
 
 
-def start_clients(crew: Crew, topology: Path) -> None:
+def start_clients(crew: Crew, plan: Topology) -> None:
+    """The clients of a topology as processes of their own; what a subscriber gets is its log."""
     import sys
 
-    from tools.pubctl.topology import read
-
-    plan = read(topology)
     for number, client in enumerate(plan.clients, 1):
         name = client.name or f"{client.kind}{number}"
         command = [

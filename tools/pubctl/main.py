@@ -25,7 +25,7 @@ ENTRIES = {
         ("client", "client", "client", "Clients: ls, info."),
         ("config", "config", "config", "Configurations: check, diff."),
         ("local", "local", "local", "Brokers of a topology on this machine: up, down, status."),
-        ("demo", "demo", "demo", "An overlay, publishers and subscribers, and what becomes of them."),
+        ("demo", "demo.command", "demo", "An overlay, publishers and subscribers, and what becomes of them."),
         ("sim", "sim", "sim", "Simulated overlays: run."),
         ("bench", "bench", "bench", "Measurements, one a question."),
         ("completion", "completion", "completion", "Completion for your shell."),

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from math import log1p
+from math import sqrt
 
 from tools.pubctl.graph import Edge, Graph, Node
 from tools.pubctl.layout import Place, places
 from tools.pubctl.output import count
 
-COLUMN, LAYER = 168, 150  # pixels between leaves, between layers
-WIDTH, HEIGHT = 132, 74  # of a broker
+COLUMN, LAYER = 178, 152  # pixels between leaves, between layers
+WIDTH, HEIGHT = 150, 74  # of a broker
 MARGIN, HEADER, FOOTER = 44, 72, 46
 COLD, HOT = (238, 243, 250), (233, 120, 48)  # fill of an idle broker and of a busy one
 INK, SOFT, LINE, PAGE = "#17212e", "#5b6b7f", "#8aa0b8", "#fbfcfe"
 STATES = {"ready": "#2f9e62", "joining": "#d9a400", "leaving": "#8f6ac1", "missing": "#d3423e"}
-DOTS = 12  # clients drawn below a broker; more are a number
+CLIENT = "#3d6fa5"
+DOTS = 5  # clients drawn in a broker; more are a number
 FONT = "ui-sans-serif, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
-DEEP = 12  # a picture with more leaves is drawn smaller by the viewer, not by us
 
 
 def svg(graph: Graph, title: str = "grapevine overlay", subtitle: str = "") -> str:
@@ -64,7 +64,7 @@ def _edge(edge: Edge, upper: tuple[float, float], lower: tuple[float, float], mo
     (x1, y1), (x2, y2) = (upper[0], upper[1] + HEIGHT / 2), (lower[0], lower[1] - HEIGHT / 2)
     middle = (y1 + y2) / 2
     carried = edge.rate or edge.total
-    thick = 1.5 + (9 * log1p(carried) / log1p(most) if most else 0)
+    thick = 1.5 + (11 * sqrt(carried / most) if most else 0)
     colour = LINE if edge.state == "ready" else STATES["missing"]
     dashed = "" if edge.state == "ready" else ' stroke-dasharray="5 5"'
     path = f"M{x1:.1f} {y1:.1f} C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
@@ -72,13 +72,11 @@ def _edge(edge: Edge, upper: tuple[float, float], lower: tuple[float, float], mo
         f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{thick:.1f}" '
         f'stroke-linecap="round" opacity="0.75"{dashed}><title>{escape(_told(edge))}</title></path>'
     )
-    label = _traffic(edge)
-    if label:
-        x = x1 + (x2 - x1) * 0.5
-        wide = 7 * len(label) + 12
-        left = x - wide / 2
-        yield f'<rect x="{left:.1f}" y="{middle - 10:.1f}" width="{wide}" height="20" rx="10" fill="{PAGE}"/>'
-        yield _text(x, middle + 4, label, 11.5, SOFT, anchor="middle")
+    if label := _traffic(edge):
+        wide = 6.4 * len(label) + 14
+        left, top = x2 - wide / 2, y2 - 33  # above the lower end: there is one label for each broker
+        yield f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="19" rx="9.5" fill="{PAGE}"/>'
+        yield _text(x2, top + 13.5, label, 11.5, SOFT, anchor="middle")
 
 
 def _traffic(edge: Edge) -> str:
@@ -109,35 +107,35 @@ def _node(node: Node, x: float, y: float, busiest: float) -> Iterator[str]:
         f'fill="{_warm(min(1.0, share))}" stroke="{state}" stroke-width="1.8"/>'
     )
     yield f'<circle cx="{left + 17:.1f}" cy="{top + 20:.1f}" r="5" fill="{state}"/>'
-    yield _text(left + 29, top + 25, _short(node.name, 12), 15, INK, weight=650)
+    yield _text(left + 29, top + 25, _short(node.name, 9), 15, INK, weight=650)
     if node.state == "missing":
         yield _text(left + 14, top + 47, "no answer", 11.5, STATES["missing"])
     else:
         yield _text(left + 14, top + 45, _rates(node), 11.5, INK)
-        yield _text(left + 14, top + 61, _holds(node), 11.5, SOFT)
+        yield _text(left + 14, top + 61, _holds(node), 11.5, INK)
+    yield from _dots(node, left + WIDTH - 14, top + 20)
     yield "</g>"
-    yield from _dots(node, x, top + HEIGHT + 9)
 
 
 def _rates(node: Node) -> str:
     if node.in_s or node.out_s:
-        return f"in {count(round(node.in_s))}/s  out {count(round(node.out_s))}/s"
-    return f"{count(node.accepted)} in  {count(node.delivered)} out"
+        return f"in {count(round(node.in_s))}/s, out {count(round(node.out_s))}/s"
+    return f"{count(node.accepted)} in, {count(node.delivered)} out"
 
 
 def _holds(node: Node) -> str:
-    busy = f"  cpu {100 * node.load:.0f} %" if node.load >= 0.005 else ""
-    return f"{count(node.subscriptions)} subs{busy}"
+    busy = f", cpu {100 * node.load:.0f} %" if node.load >= 0.005 else ""
+    return f"{count(node.subscriptions)} sub{'' if node.subscriptions == 1 else 's'}{busy}"
 
 
-def _dots(node: Node, x: float, y: float) -> Iterator[str]:
-    """One dot a client: filled for the first ones, a number for the rest."""
-    shown = min(node.clients, DOTS)
-    left = x - (shown - 1) * 9 / 2
-    for index in range(shown):
-        yield f'<circle cx="{left + index * 9:.1f}" cy="{y:.1f}" r="3.2" fill="{LINE}"/>'
-    if node.clients > shown:
-        yield _text(left + shown * 9 + 2, y + 4, f"+{node.clients - shown}", 10.5, SOFT)
+def _dots(node: Node, right: float, y: float) -> Iterator[str]:
+    """One dot a client, from the right; a number for the rest."""
+    more = node.clients - DOTS
+    if more > 0:
+        yield _text(right + 3, y + 4, f"+{more}", 10.5, CLIENT, anchor="end")
+        right -= 8 + 6 * len(str(more))
+    for index in range(min(node.clients, DOTS)):
+        yield f'<circle cx="{right - index * 9:.1f}" cy="{y:.1f}" r="3.2" fill="{CLIENT}"/>'
 
 
 def _described(node: Node) -> str:
@@ -152,12 +150,9 @@ def _legend(y: float, width: float) -> Iterator[str]:
     for state, colour in STATES.items():
         yield f'<circle cx="{x:.1f}" cy="{y - 4:.1f}" r="5" fill="{colour}"/>'
         yield _text(x + 10, y, state, 11.5, SOFT)
-        x += 82 if len(state) < 7 else 92
-    yield (
-        _text(width - MARGIN, y, "fill: load   line: traffic   dot: client", 11.5, SOFT, anchor="end")
-        if width > 760
-        else ""
-    )
+        x += 26 + 7 * len(state)
+    if width > 640:
+        yield _text(width - MARGIN, y, "fill: load · line: traffic · dots: clients", 11.5, SOFT, anchor="end")
 
 
 def _warm(share: float) -> str:

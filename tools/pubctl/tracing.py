@@ -7,6 +7,7 @@ would before its first publication.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,7 @@ from tools.pubctl.output import Column, Result, show
 if TYPE_CHECKING:
     from grapevine import Client
 
-SHOWN = 2  # subscriptions named for one broker or client
+INCARNATION = re.compile(r"/[0-9a-f]+\.")
 COLUMNS = (
     Column("hops", right=True),
     Column("broker", style="bold"),
@@ -155,13 +156,16 @@ def _reasons(row: Row) -> list[str]:
 
 def _which(matched: Row) -> str:
     """The first of the subscriptions, and how many there are."""
-    told = [
-        f"{escape(s['id'])} ({escape(s['filter'])}){_covered(s)}" for s in matched["subscriptions"][:SHOWN]
-    ]
+    told = [f"{_called(s['id'])} ({escape(s['filter'])}){_covered(s)}" for s in matched["subscriptions"][:1]]
     more = matched["count"] - len(told)
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
+def _called(label: str) -> str:
+    """As short as `subs explain` still understands it: without the incarnation."""
+    return escape(INCARNATION.sub("/", label))
+
+
 def _covered(subscription: dict[str, Any]) -> str:
     by = subscription.get("covered_by")
-    return f", covered by {escape(by)} upstream" if by else ""
+    return f", known upstream by {_called(by)} that covers it" if by else ""

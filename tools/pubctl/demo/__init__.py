@@ -1,0 +1,1 @@
+"""Real brokers, publishers and subscribers on this machine, and what became of every publication."""
