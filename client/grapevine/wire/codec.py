@@ -20,7 +20,7 @@ from grapevine.filters.checking import check
 from grapevine.filters.checking import check_attributes as say_what_is_wrong
 from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_MIN, NAME_CHARS
 from grapevine.filters.normal import Value
-from grapevine.wire import mesh
+from grapevine.wire import mesh, relocation
 from grapevine.wire import messages as wire
 from grapevine.wire.errors import WireError
 from grapevine.wire.extensions import decode_extension
@@ -205,6 +205,17 @@ def _check_neighbourhood(message: mesh.Neighbourhood) -> None:
         _check_bytes(NAME_BYTES, nearby.name, *nearby.addresses)
 
 
+def _check_trace_answer(answer: relocation.TraceInformationAnswer) -> None:
+    _check_bytes(NAME_BYTES, *answer.missing)
+    for trace in answer.traces:
+        _check_bytes(NAME_BYTES, trace.name, *trace.addresses)
+
+
+def _check_round_trips(request: relocation.RoundTripsRequest) -> None:
+    for broker in request.brokers:
+        _check_bytes(NAME_BYTES, *broker.addresses)
+
+
 def _check_command(command: wire.Command) -> None:
     _check_bytes(NAME_BYTES, command.verb, *command.arguments)
     for argument in command.arguments.values():
@@ -243,6 +254,12 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Names: lambda m: _check_bytes(NAME_BYTES, m.name, m.broker_name),
     wire.GoAway: lambda m: _check_bytes(NAME_BYTES, *m.addresses),
     mesh.Neighbourhood: _check_neighbourhood,
+    relocation.RelocationAnswer: lambda m: _check_bytes(NAME_BYTES, m.name, *m.addresses),
+    relocation.TraceInformationAnswer: _check_trace_answer,
+    relocation.Relocate: lambda m: _check_bytes(NAME_BYTES, m.name, *m.addresses),
+    relocation.MigrationUpdate: lambda m: _check_bytes(NAME_BYTES, m.name),
+    relocation.Relocated: lambda m: _check_bytes(NAME_BYTES, m.outcome),
+    relocation.RoundTripsRequest: _check_round_trips,
     wire.Command: _check_command,
     wire.Answer: lambda m: _check_answer(m.outcome, m.text),
 }

@@ -43,6 +43,7 @@ from grapevine.wire.fields import (
 )
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, MeshMessage
+from grapevine.wire.relocation import RELOCATION, RelocationMessage
 
 PROTOCOL = 1  # the version this code speaks; HELLO and Attach carry the range a side accepts
 PROTOCOL_OLDEST = 1
@@ -226,6 +227,7 @@ class Advertisement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     incarnation: Id
     publisher_name: Name
     filter: Filter
+    moves: Count = 0  # how often the publisher was relocated with it
 
 
 class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -472,7 +474,7 @@ ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
     | Publish | Deliver | Names | Detach | GoAway | Dropped
 )  # fmt: skip
-Message: TypeAlias = PeerMessage | ClientMessage | MeshMessage | Command | Answer
+Message: TypeAlias = PeerMessage | ClientMessage | MeshMessage | RelocationMessage | Command | Answer
 
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Refuse, Reset, Marks, Batch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld, LeaveDone,
@@ -480,6 +482,6 @@ MESSAGES: tuple[type[Message], ...] = (
     TraceRequest, TraceAnswer,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     Deliver, Names, Detach, GoAway, Dropped, Command, Answer,
-    *MESH,
+    *MESH, *RELOCATION,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}

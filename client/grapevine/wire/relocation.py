@@ -1,0 +1,264 @@
+"""Messages of publisher relocation, kinds 100-119; `messages` lists them with the others.
+
+POP and GRAPE trace publications and ask for what was traced; a migration moves a publisher's attachment
+and all its advertisements from a source broker to a target along the path between them. An operation is
+named by (origin, incarnation, number): the broker that began it, in which of its lives, and a number.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Annotated, ClassVar, NamedTuple, TypeAlias
+
+import msgspec
+
+from grapevine.wire.fields import Addresses, Count, Id, Name, NameList, Number, Seconds
+from grapevine.wire.limits import LIST_ENTRIES, ROOT_PATH_BROKERS
+
+TRACE = 1  # type of the extension record of a traced publication
+_TRACE = Struct(">QQQHB")
+
+
+class SessionId(NamedTuple):
+    origin: int
+    incarnation: int
+    number: int
+
+
+def encode_trace(id: SessionId, index: int, single: bool) -> bytes:
+    """`single`: one traced publication (POP), else the publication of this index in a session (GRAPE)."""
+    return _TRACE.pack(*id, index, single)
+
+
+def decode_trace(value: bytes) -> tuple[SessionId, int, bool] | None:
+    if len(value) != _TRACE.size:
+        return None
+    origin, incarnation, number, index, single = _TRACE.unpack(value)
+    return SessionId(origin, incarnation, number), index, bool(single)
+
+
+Way: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=ROOT_PATH_BROKERS * 2)]
+
+
+class NeighbourDelay(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    broker: Id
+    output_delay_s: Seconds
+    round_trip_s: Seconds
+
+
+NeighbourDelays: TypeAlias = Annotated[tuple[NeighbourDelay, ...], msgspec.Meta(max_length=LIST_ENTRIES)]
+Bits: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=8192)]
+
+
+class BrokerTrace(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one broker noted of a session, and how long things take there."""
+
+    broker: Id
+    name: Name
+    addresses: Addresses
+    neighbours: NeighbourDelays
+    bits: Bits
+    deliveries: Count
+    input_delay_s: Seconds
+    matching_delay_s: Seconds
+    client_delay_s: Seconds
+
+
+BrokerTraces: TypeAlias = Annotated[tuple[BrokerTrace, ...], msgspec.Meta(max_length=LIST_ENTRIES)]
+
+
+class MovedAdvertisement(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An advertisement by its client's number and by its key in the tree."""
+
+    number: Number
+    origin: Id
+    serial: Count
+
+
+Moved: TypeAlias = Annotated[tuple[MovedAdvertisement, ...], msgspec.Meta(max_length=LIST_ENTRIES)]
+
+
+class TraceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """POP's TRM: so many subscribers at and behind the sender got the traced publication. `complete` is
+    false when somebody there did not answer."""
+
+    kind: ClassVar[int] = 100
+    origin: Id
+    incarnation: Id
+    number: Count
+    subscribers: Count
+    complete: bool
+
+
+class RelocationRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """POP's RRM: is there a closer broker behind you? `subscribers` are all those not behind you."""
+
+    kind: ClassVar[int] = 101
+    origin: Id
+    incarnation: Id
+    number: Count
+    publisher: Id
+    publisher_incarnation: Id
+    subscribers: Seconds
+    path: Way  # from the source, the sender last
+
+
+class RelocationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """POP's RAM: the last broker of `path` is the closest. Goes back along the path."""
+
+    kind: ClassVar[int] = 102
+    origin: Id
+    incarnation: Id
+    number: Count
+    publisher: Id
+    publisher_incarnation: Id
+    path: Way
+    name: Name
+    addresses: Addresses
+
+
+class TraceInformationRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """GRAPE's TIR: what did you and those behind you note of this session?"""
+
+    kind: ClassVar[int] = 103
+    origin: Id
+    incarnation: Id
+    number: Count
+    publisher: Id
+    publisher_incarnation: Id
+    deadline_s: Seconds
+
+
+class TraceInformationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """GRAPE's TIA."""
+
+    kind: ClassVar[int] = 104
+    origin: Id
+    incarnation: Id
+    number: Count
+    traces: BrokerTraces
+    missing: NameList = ()
+
+
+class Relocate(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """To a client: publish at another broker. `path` leads there from the source."""
+
+    kind: ClassVar[int] = 105
+    origin: Id
+    incarnation: Id
+    number: Count
+    name: Name
+    addresses: Addresses
+    path: Way
+    advertisements: Moved
+
+
+class Paused(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the client to the source: nothing is published here after position `sent`."""
+
+    kind: ClassVar[int] = 106
+    origin: Id
+    incarnation: Id
+    number: Count
+    sent: Count
+
+
+class Migrate(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the client to the target, the migration advertisement: take these over."""
+
+    kind: ClassVar[int] = 107
+    origin: Id
+    incarnation: Id
+    number: Count
+    path: Way
+    advertisements: Moved
+
+
+class MigrationUpdate(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """MUM, from the target along the path to the source: the publisher's advertisements come from here."""
+
+    kind: ClassVar[int] = 108
+    origin: Id
+    incarnation: Id
+    number: Count
+    publisher: Id
+    publisher_incarnation: Id
+    name: Name  # of the target
+    path: Way
+    advertisements: Moved
+
+
+class MigrationComplete(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """MCM, from the source along the path to the target: everything published before is settled, up to
+    sequence number `accepted`; 0 if the source does not know."""
+
+    kind: ClassVar[int] = 109
+    origin: Id
+    incarnation: Id
+    number: Count
+    publisher: Id
+    publisher_incarnation: Id
+    accepted: Count
+
+
+class Relocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the target to the client: resume here, after `accepted`; or why not."""
+
+    kind: ClassVar[int] = 110
+    origin: Id
+    incarnation: Id
+    number: Count
+    outcome: Name  # "moved" or "refused"
+    accepted: Count = 0
+
+
+class RelocateEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the client: it publishes at the target now, or not at all there."""
+
+    kind: ClassVar[int] = 111
+    origin: Id
+    incarnation: Id
+    number: Count
+    moved: bool
+
+
+class BrokerAddress(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    broker: Id
+    addresses: Addresses
+
+
+BrokerAddresses: TypeAlias = Annotated[tuple[BrokerAddress, ...], msgspec.Meta(max_length=LIST_ENTRIES)]
+
+
+class RoundTripsRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """To a client: how far are these brokers from you?"""
+
+    kind: ClassVar[int] = 112
+    number: Count
+    brokers: BrokerAddresses
+
+
+class RoundTrip(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    broker: Id
+    round_trip_s: Seconds
+
+
+RoundTrips: TypeAlias = Annotated[tuple[RoundTrip, ...], msgspec.Meta(max_length=LIST_ENTRIES)]
+
+
+class RoundTripsAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    kind: ClassVar[int] = 113
+    number: Count
+    round_trips: RoundTrips
+
+
+RelocationMessage: TypeAlias = (
+    TraceResult | RelocationRequest | RelocationAnswer | TraceInformationRequest | TraceInformationAnswer
+    | Relocate | Paused | Migrate | MigrationUpdate | MigrationComplete | Relocated | RelocateEnd
+    | RoundTripsRequest | RoundTripsAnswer
+)  # fmt: skip
+RELOCATION: tuple[type[RelocationMessage], ...] = (
+    TraceResult, RelocationRequest, RelocationAnswer, TraceInformationRequest, TraceInformationAnswer,
+    Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd,
+    RoundTripsRequest, RoundTripsAnswer,
+)  # fmt: skip
