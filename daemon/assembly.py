@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -54,7 +55,7 @@ class Assembly:
             self._connect()
         except Failure:
             for door in self.doors:
-                door.socket.close(0)
+                door.close(0)
             self.context.term()
             raise
 
@@ -105,8 +106,9 @@ class Assembly:
         core, wires, transport = self.core, self.wires, self.settings.transport
         self.sender = Sender(core, wires, self.settings.links.batch_bytes)
         self.receiver = receiver = Receiver(core, wires, self.keys, transport.drain_frames)
-        for door in self.doors:
-            self.watch.add(door.socket, lambda now, door=door: receiver.drain_door(door, now))  # type: ignore[misc]
+        for door in self.doors:  # endings are heard of before what came after them
+            self.watch.add(door.monitor, partial(receiver.hear_endings, door))
+            self.watch.add(door.socket, partial(receiver.drain_door, door))
         return Loop(
             core,
             self.clock,
@@ -142,7 +144,7 @@ class Assembly:
         for wire in list(self.wires):
             self.wires.drop(wire)
         for door in self.doors:
-            door.socket.close()
+            door.close(int(self.settings.transport.linger_s * 1000))
         if self.delivery_log is not None:
             self.delivery_log.close()
         self.context.term()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from time import monotonic
+from time import time_ns
 
 from daemon.errors import Failure, next_step
 from daemon.logs import log
@@ -25,7 +25,7 @@ from grapevine.client.keys import (
     write_entry,
 )
 
-LOOK_AGAIN_S = 0.1  # the directory is read again for an unknown key, but not more often
+TICK_NS = 100_000_000  # a change so soon before it was read may hide another with the same time
 
 
 def keys_directory(configured: str) -> Path:
@@ -45,7 +45,8 @@ class Keys:
         self.directory = directory
         self.further = further
         self.authorised: frozenset[str] = frozenset()  # replaced as a whole: two threads read it
-        self._read_at = 0.0
+        self._stamp: tuple[int, ...] = ()  # when what was read had last changed
+        self._certain = False
         try:
             keys = load_or_create(pair)
             self.public, self.secret = keys.public, keys.secret
@@ -56,8 +57,9 @@ class Keys:
             raise Failure(f"{error.filename}: {next_step(error)}") from None
 
     def allows(self, key: str) -> bool:
-        """Whether this key may connect; a key unknown so far may have been written since."""
-        if key not in self.authorised and monotonic() - self._read_at >= LOOK_AGAIN_S:
+        """Whether this key may connect; a key unknown so far may have been written since. A stranger costs
+        two calls of stat."""
+        if key not in self.authorised and (not self._certain or self._stamp != self._changed_at()):
             self.read_again()
         return key in self.authorised
 
@@ -81,9 +83,15 @@ class Keys:
             log.error("keys are left as they were: %s", error)
 
     def _read(self) -> None:
-        self._read_at = monotonic()
+        self._stamp = self._changed_at()
+        self._certain = time_ns() - max(self._stamp) > TICK_NS
         entries = authorised(self.directory) if self.directory.is_dir() else {}
         self.authorised = frozenset((self.public, *entries, *self._further()))
+
+    def _changed_at(self) -> tuple[int, ...]:
+        return tuple(
+            path.stat().st_mtime_ns if path.exists() else 0 for path in (self.directory, self.further)
+        )
 
     def _further(self) -> list[str]:
         try:

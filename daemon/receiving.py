@@ -52,6 +52,8 @@ class Receiver:
             try:
                 identity = recv(zmq.NOBLOCK)
             except zmq.Again:
+                if door.gone:
+                    self._let_go(door, now)
                 return False
             frame = recv(zmq.NOBLOCK, False)
             if frame.more:
@@ -59,12 +61,23 @@ class Receiver:
                 continue
             wire = wires.get(identity)
             if door.secured:
-                wire = self._attributed(door, identity, wire, str(frame.get("User-Id")), frame.buffer, now)
+                wire = self._attributed(door, identity, wire, frame, now)
             elif wire is None:
-                wire = self._enter(door, identity, "", frame.buffer, now)
+                wire = self._enter(door, identity, "", frame, now)
             if wire is not None:
                 self.take(wire, frame.buffer, now)
         return True
+
+    def hear_endings(self, door: Door, now: float) -> bool:
+        """Connections of a ROUTER have ended; what came by them is read first."""
+        door.read_monitor()
+        return self.drain_door(door, now)
+
+    def _let_go(self, door: Door, now: float) -> None:
+        gone, door.gone = door.gone, []
+        for wire in gone:
+            self.wires.drop(wire)
+            self.core.link_down(wire.number, now)
 
     def drain_dealer(self, wire: Wire, now: float) -> bool:
         recv = wire.socket.recv
@@ -90,40 +103,39 @@ class Receiver:
     # --- who is it -------------------------------------------------------------------------------
 
     def _attributed(
-        self, door: Door, identity: bytes, wire: Wire | None, user: str, frame: memoryview, now: float
+        self, door: Door, identity: bytes, wire: Wire | None, frame: zmq.Frame, now: float
     ) -> Wire | None:
         """The wire that the frame's key may speak on, by the key and never by the routing id alone."""
+        user = str(frame.get("User-Id"))
+        if wire is not None and wire.user != user:
+            self.refused["forged"] += 1
+            self.close(wire, now, "another key has its routing id")
+            wire = None
         if self.keys is None or user not in self.keys.authorised:
             self.refused["revoked"] += 1
-            if wire is not None and wire.user == user:
+            if wire is not None:
                 self.close(wire, now, "its key is no longer authorised")
             return None
-        if wire is None:
-            return self._enter(door, identity, user, frame, now)
-        if wire.user != user:
-            if not len(frame) or frame[0] not in GREETINGS:
-                self.refused["forged"] += 1
-                return None
-            self.close(wire, now, "another key took its routing id over")
-            return self._enter(door, identity, user, frame, now)
-        return wire
+        return wire if wire is not None else self._enter(door, identity, user, frame, now)
 
-    def _enter(self, door: Door, identity: bytes, user: str, frame: memoryview, now: float) -> Wire | None:
-        kind = GREETINGS.get(frame[0]) if len(frame) else None
+    def _enter(self, door: Door, identity: bytes, user: str, frame: zmq.Frame, now: float) -> Wire | None:
+        content = frame.buffer
+        kind = GREETINGS.get(content[0]) if len(content) else None
         if kind is None:
             self.refused["unknown"] += 1
-            if len(frame) and frame[0] in KINDS:
+            if len(content) and content[0] in KINDS:
                 self._answer(door, identity)
             return None
         if self.wires.full:
             self.refused["connections"] += 1
             return None
         try:
-            decode(frame)
+            decode(content)
         except WireError:
             self.refused["wrong"] += 1
             return None
         wire = self.wires.enter(door, identity, user, kind, now)
+        door.came_by(wire, int(frame.get("__fd")))
         self.core.link_up(wire.number, user or door.address, kind, now)
         return wire
 

@@ -7,6 +7,7 @@ frame belongs to somebody else and is dropped. For strangers nothing is kept.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -25,6 +26,7 @@ class Wire:
         "address",
         "backlog",
         "backlog_bytes",
+        "descriptor",
         "door",
         "heard_at",
         "identity",
@@ -42,6 +44,7 @@ class Wire:
         self.address = address  # dialled, or the address listened on
         self.identity = b""  # b"": this is a DEALER
         self.door: Door | None = None
+        self.descriptor = -1
         self.user = ""
         self.mistakes = 0
         self.heard_at = now
@@ -53,15 +56,66 @@ class Wire:
 
 
 class Door:
-    """A ROUTER and the peers behind it that have said who they are."""
+    """A ROUTER and the peers behind it that have said who they are.
 
-    __slots__ = ("address", "secured", "socket", "wires")
+    Its monitor tells which connections end, by descriptor; a frame tells by which one it came. What a peer
+    sent before its end is read before it is let go. A descriptor may be used again before its end is heard
+    of: the wire that had it is then known to be gone, and one ending is owed.
+    """
+
+    __slots__ = ("_by_descriptor", "_owed", "address", "gone", "monitor", "secured", "socket", "wires")
 
     def __init__(self, socket: Socket, address: str, secured: bool) -> None:
         self.socket = socket
         self.address = address
         self.secured = secured
         self.wires: dict[bytes, Wire] = {}
+        self.gone: list[Wire] = []  # their connections ended; let go when the socket is empty
+        self.monitor = monitor_of(socket, zmq.EVENT_DISCONNECTED)
+        self._by_descriptor: dict[int, Wire] = {}
+        self._owed: dict[int, int] = {}
+
+    def came_by(self, wire: Wire, descriptor: int) -> None:
+        wire.descriptor = descriptor
+        if (before := self._by_descriptor.get(descriptor)) is not None:
+            self.gone.append(before)
+            self._owed[descriptor] = self._owed.get(descriptor, 0) + 1
+        self._by_descriptor[descriptor] = wire
+
+    def let_go(self, wire: Wire) -> None:
+        if self.wires.get(wire.identity) is wire:
+            del self.wires[wire.identity]
+        if self._by_descriptor.get(wire.descriptor) is wire:
+            del self._by_descriptor[wire.descriptor]
+
+    def close(self, linger_ms: int) -> None:
+        self.socket.monitor(None, 0)
+        self.monitor.close(0)
+        self.socket.close(linger_ms)
+
+    def read_monitor(self) -> None:
+        while True:
+            try:
+                event = self.monitor.recv_multipart(zmq.NOBLOCK)[0]
+            except zmq.Again:
+                return
+            descriptor = int.from_bytes(event[2:6], sys.byteorder)
+            if owed := self._owed.pop(descriptor, 0):
+                if owed > 1:
+                    self._owed[descriptor] = owed - 1
+            elif (wire := self._by_descriptor.pop(descriptor, None)) is not None:
+                self.gone.append(wire)
+
+
+def monitor_of(socket: Socket, events: int) -> Socket:
+    """A socket that hears of these events, without a limit: a full one would stop the sender's thread."""
+    address = f"inproc://monitor-{id(socket)}"
+    socket.monitor(address, events)
+    monitor: Socket = socket.context.socket(zmq.PAIR)
+    monitor.setsockopt(zmq.RCVHWM, 0)
+    monitor.setsockopt(zmq.LINGER, 0)
+    monitor.connect(address)
+    return monitor
 
 
 class Wires:
@@ -103,7 +157,7 @@ class Wires:
     ) -> Wire:
         """A DEALER about to connect; `broken` is called when its connection ends."""
         wire = self._add(dealer, Kind.PEER, address, now)
-        monitor: Socket = dealer.get_monitor_socket(BROKEN)
+        monitor = monitor_of(dealer, BROKEN)
         self._monitors[wire] = monitor
         self._watch.add(monitor, self._breaks(wire, monitor, broken))
         self._watch.add(dealer, lambda later: read(wire, later))
@@ -129,12 +183,11 @@ class Wires:
         wire.backlog.clear()
         wire.backlog_bytes = 0
         if wire.door is not None:
-            if wire.door.wires.get(wire.identity) is wire:
-                del wire.door.wires[wire.identity]
+            wire.door.let_go(wire)
         elif (monitor := self._monitors.pop(wire, None)) is not None:
             self._watch.remove(monitor)
             self._watch.remove(wire.socket)
-            wire.socket.disable_monitor()
+            wire.socket.monitor(None, 0)
             monitor.close(0)
             wire.socket.close()
 

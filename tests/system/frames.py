@@ -23,6 +23,7 @@ from grapevine.wire.messages import (
     ClientSubscribe,
     Command,
     Deliver,
+    Detach,
     Done,
     Marks,
     Message,
@@ -54,13 +55,17 @@ class Frames:
             )
         self.socket.connect(address)
         self.epoch = time.time_ns() >> 8
+        self.attached = False
         self.sent = 0
+        self.taken = 0  # settled so far, for whoever keeps a window
 
     def __enter__(self) -> Frames:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.context.destroy(0)
+        if self.attached:
+            self.send(Detach())
+        self.context.destroy(200)
 
     def send(self, message: Message) -> None:
         self.socket.send(encode(message))
@@ -85,6 +90,7 @@ class Frames:
     def attach(self, name: str, window: int = 100_000, oldest: int = PROTOCOL_OLDEST) -> Attached:
         newest = max(PROTOCOL, oldest)
         self.send(Attach(oldest, newest, name, identify(name), self.epoch, self.epoch, window, 0))
+        self.attached = True
         return self.expect(Attached)
 
     def subscribe(self, filter: Filter = EVERYTHING, number: int = 1) -> None:
