@@ -66,7 +66,8 @@ def test_first_attach_proposes_an_epoch_and_resumes_nothing() -> None:
 
 def test_same_broker_goes_on_with_the_epoch() -> None:
     session = start()
-    session.receive(Deliver(1, 1, 0, 0, 100, [Publication(b"\x80", b"", 1)] * 1, [ONE]), 1.0)
+    session.receive(Deliver(1, 1, 0, 0, 100, [Publication(b"\x80", b"", 1)], [ONE]), 1.0)
+    sent(session)
     session.link_down(2.0)
     session.link_up(3.0)
     (attach,) = sent(session)
@@ -219,6 +220,17 @@ def test_confirmed_subscriptions_are_made_again_in_a_new_epoch_only() -> None:
     assert subscription.confirmed
 
 
+def test_what_an_epoch_asked_again_for_nobody_does_not_stay_open() -> None:
+    session = start()
+    session.subscribe(QUOTES, 1.0)
+    session.receive(Done(1, "confirmed"), 1.1)
+    for epoch in (2, 3, 4):
+        session.link_down(2.0)
+        session.link_up(2.0)
+        session.receive(attached(epoch), 2.1)
+    assert len(session.requests.asked) == len(session.requests.open) == 1
+
+
 def test_unsubscribe_during_a_break_is_done_by_a_new_epoch() -> None:
     session = start()
     subscription = session.subscribe(QUOTES, 1.0)
@@ -249,6 +261,8 @@ def test_unsubscribe_during_a_break_is_asked_when_the_epoch_goes_on() -> None:
 def test_close_says_good_bye_and_ends_what_waits() -> None:
     session = start()
     subscription = session.subscribe(QUOTES, 1.0)
+    sent(session)
+    session.publish({"a": 1})
     sent(session)
     session.close()
     assert sent(session) == [Detach()]

@@ -131,6 +131,22 @@ def test_refused_advertisement_takes_its_publications_with_it() -> None:
         session.publish({"class": "NEWS"})
 
 
+def test_what_is_left_after_a_refusal_still_waits_for_its_own_advertisement() -> None:
+    session = Session("quotes", 5)
+    attach(session, 1)
+    news, quotes = session.advertise(NEWS, 0.0), session.advertise(QUOTES, 0.0)
+    refused, awaited = sent(session)
+    for name in ("NEWS", "NEWS", "STOCK"):
+        session.publish({"class": name})
+    request = session.unadvertise(quotes, 0.0)
+    assert isinstance(refused, ClientAdvertise)
+    session.receive(Done(refused.request, "not-allowed"), 0.1)
+    assert news.request.error is not None and sequences(sent(session)) == []
+    assert sequences(confirm(session, [awaited])) == [(1, [3])]
+    session.receive(Marks(1, 1, 1, 100), 0.2)
+    assert sent(session) == [ClientUnadvertise(request.number, quotes.number)]
+
+
 def test_refused_filter_is_a_filter_error() -> None:
     session = Session("quotes", 5)
     attach(session, 1)
@@ -228,9 +244,21 @@ def test_cuts_are_told_once_and_acknowledged() -> None:
     (marks,) = sent(session)
     assert isinstance(marks, Marks) and marks.cuts_seen == 2
     session.receive(Marks(1, 4, 4, 100, 0, (cuts[1], Cut(session.id, 5, 4, 4, CUT_LINK_LOST)), 1), 0.0)
+    assert len(session.cuts) == 3
     error = session.undelivered()
     assert isinstance(error, Undelivered) and error.ranges == ((2, 4),)
     assert session.undelivered() is None and not session.outgoing.unsettled
+
+
+def test_a_new_epoch_numbers_its_cuts_anew() -> None:
+    session = publisher()
+    session.publish({"n": 1})
+    sent(session)
+    session.receive(Marks(1, 2, 2, 100, 0, (Cut(session.id, 5, 2, 2, CUT_LINK_LOST),), 0), 0.0)
+    session.publish({"n": 2})
+    confirm(session, attach(session, 2))
+    session.receive(Marks(2, 1, 1, 100, 0, (Cut(session.id, 5, 3, 3, CUT_LINK_LOST),), 0), 0.0)
+    assert [cut.first for cut in session.cuts] == [2, 3]
 
 
 def test_cuts_after_the_asked_number_wait() -> None:

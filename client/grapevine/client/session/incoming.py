@@ -89,7 +89,7 @@ class Incoming:
     def owes_marks(self) -> bool:
         self.credit = max(self.credit, self.taken + self.free)
         grown = self.credit - self.credit_told
-        return self.taken != self.taken_told or grown * 4 >= self.window or (grown > 0 and self.window < 4)
+        return self.taken != self.taken_told or grown * 4 >= self.window
 
     def take(self, deliver: Deliver) -> bool:
         """False if publications before these are missing: the two sides disagree about the epoch."""
