@@ -188,7 +188,7 @@ class Transport(Section, frozen=True):
     handshake_s: Annotated[float, key("seconds that a connection has to greet", gt=0)] = 5.0
     heartbeat_s: Annotated[float, key("seconds between ZeroMQ's own heartbeats; 0: none", ge=0)] = 2.0
     connections: Annotated[int, key("links of brokers, clients and pubctl together, at most", ge=2)] = 10_000
-    drain_frames: Annotated[int, key("frames read from one socket before anything is sent", ge=1)] = 16
+    drain_frames: Annotated[int, key("frames read from one socket before anything is sent", ge=1)] = 64
     drain_s: Annotated[
         float, key("seconds that SIGTERM waits for what was accepted to settle", ge=0, reload=True)
     ] = 10.0
