@@ -103,7 +103,13 @@ def write_entry(directory: Path, entry: Entry) -> None:
 def read_entries(directory: Path) -> list[Entry]:
     """All entries, in the order of their file names."""
     paths = sorted((*directory.glob("*.broker.toml"), *directory.glob("*.client.toml")))
-    return [_read(path, Entry) for path in paths]
+    entries = []
+    for path in paths:
+        try:
+            entries.append(_read(path, Entry))
+        except FileNotFoundError:  # removed meanwhile
+            continue
+    return entries
 
 
 def authorised(directory: Path) -> dict[str, Entry]:

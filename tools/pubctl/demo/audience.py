@@ -56,8 +56,8 @@ class Listener(threading.Thread):
 
     def stop(self) -> None:
         self._going = False
+        self.client.close(0)
         self.join(5)
-        self.client.close(1)
 
     # --- what it should have got --------------------------------------------------------------------
 
@@ -110,9 +110,16 @@ class Speaker(threading.Thread):
             due = min(len(self.contents), int((time.monotonic() - began) * self.rate) + 1)
             while self.sent < due:
                 content = self.contents[self.sent]
+                try:
+                    self.client.publish(content, f"{self.name} {self.sent + 1}".encode())
+                except grapevine.Closed:
+                    return
                 self.sent += 1
-                self.client.publish(content, f"{self.name} {self.sent}".encode())
             time.sleep(0.005)
+
+    def stop(self) -> None:
+        self.going = False
+        self.client.close(0)
 
     def finish(self, timeout_s: float) -> None:
         """Until everything is settled."""

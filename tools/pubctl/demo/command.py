@@ -64,10 +64,11 @@ def demo(brokers: int, seconds: float, rate: float, seed: int, picture: Path, ke
     """Real brokers, publishers and subscribers on this machine, and what became of every publication."""
     invocation = current()
     stage = Stage(brokers)
+    play = Play(invocation, stage, seconds, rate, seed)
     kept = False
     with interruptible():
         try:
-            result = Play(invocation, stage, seconds, rate, seed).run(picture)
+            result = play.run(picture)
             emit(invocation, result)
             if keep:
                 _keep(invocation, stage)
@@ -75,6 +76,7 @@ def demo(brokers: int, seconds: float, rate: float, seed: int, picture: Path, ke
         finally:
             if not kept:
                 with undisturbed():
+                    play.stop()
                     stage.down()
                     stage.clear()
     if not result.extra["exact"]:
@@ -124,7 +126,7 @@ class Play:
             path = self._trace()
             self._draw(picture)
             judged = [listener.judge(self.published) for listener in self.listeners]
-            self._leave()
+            self.stop()
         if path is not None and self.invocation.output == "table":
             self.invocation.say(
                 "\nthe path of one publication: " + " ".join(f"{k}={v}" for k, v in TRACED.items())
@@ -197,11 +199,12 @@ class Play:
         picture.parent.mkdir(parents=True, exist_ok=True)
         picture.write_text(svg(graph, "A grapevine overlay at work", subtitle(graph)))
 
-    def _leave(self) -> None:
+    def stop(self) -> None:
+        """Everybody goes, also in the middle of it; brokers would wait for clients that are still there."""
+        for speaker in self.speakers:
+            speaker.stop()
         for listener in self.listeners:
             listener.stop()
-        for speaker in self.speakers:
-            speaker.client.close(2)
 
     # --- the end ----------------------------------------------------------------------------------
 

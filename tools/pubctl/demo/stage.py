@@ -19,6 +19,7 @@ from tools.pubctl.demo.scene import FEEDS, SEATS
 from tools.pubctl.topology import Generate, Sections, Topology, generated
 
 TOPOLOGY = "topology.toml"
+STOP_S = 3.0
 
 
 class Stage:
@@ -47,7 +48,8 @@ class Stage:
         self.crew.up(self.topology, progress)
 
     def down(self) -> None:
-        self.crew.down()
+        """Their state is thrown away with the directory: whoever still waits for something is killed."""
+        self.crew.down(STOP_S)
 
     def clear(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
