@@ -16,6 +16,12 @@ from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.sync import Sync
 from overlay.settings import CoreSettings
+from overlay.softlinks.bans import Bans
+from overlay.softlinks.chooser import Chooser
+from overlay.softlinks.forwarding import Forwarding
+from overlay.softlinks.loads import LoadExchange
+from overlay.softlinks.neighbourhoods import Neighbourhoods
+from overlay.softlinks.shortcuts import Shortcuts
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.announcements import Announcements
 from overlay.tree.census import Census
@@ -53,15 +59,26 @@ def tree_broker(
     leave = Leave(join, greeting, sync, attachments, publications)
     reports = Reports(census, greeting, join, advertisements, subscriptions, publications, attachments)
     trace = Trace(publications)
-    # Sync comes last: when it hears of a link, the others have announced their tables on it.
+    neighbourhoods = Neighbourhoods(greeting)
+    shortcuts = Shortcuts(greeting, sync, neighbourhoods, publications)
+    bans = Bans(neighbourhoods, shortcuts)
+    loads = LoadExchange(neighbourhoods)
+    # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
+    # have announced their tables on it.
     for behaviour in (
         greeting,
         census,
         join,
+        neighbourhoods,
         announcements,
         advertisements,
         subscriptions,
         publications,
+        Forwarding(publications),
+        shortcuts,
+        bans,
+        loads,
+        Chooser(neighbourhoods, shortcuts, loads),
         delivery_log,
         attachments,
         requests,
@@ -72,6 +89,7 @@ def tree_broker(
         sync,
     ):
         core.add(behaviour)
-    core.leave = leave.leave
+    bans.leave_tree = leave.leave
+    core.leave = bans.leave
     core.drain = attachments.drain
     return core

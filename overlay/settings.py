@@ -38,6 +38,15 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisements: int = 10_000
 
 
+class SoftLinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    strategy: str = "S0"  # ordered: S0, SD, SH; otherwise S0, S1, S2, SH
+    fanout: int = 5  # primary and soft links at most
+    maxlinks: int = 20  # with the candidates
+    interval_s: float = 20.0  # between two choices of links
+    uplink_msgs_s: float = 0.0  # publications a second that the uplink carries; 0: not known
+    load_factor: str = "boost"  # or "paper"
+
+
 class DeliveryLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = "off"  # or "sampled", "all"
     sample: int = 100  # one in so many of each publisher's publications
@@ -48,6 +57,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tree: TreeSettings = TreeSettings()
     links: LinkSettings = LinkSettings()
     clients: ClientSettings = ClientSettings()
+    softlinks: SoftLinkSettings = SoftLinkSettings()
     delivery_log: DeliveryLogSettings = DeliveryLogSettings()
 
     def cluster_wide(self) -> dict[str, str]:

@@ -11,10 +11,9 @@ from grapevine.wire.messages import Publication
 from overlay.behaviour import Quiet
 from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Session
 from overlay.outbox import Event
 from overlay.settings import DeliveryLogSettings
-from overlay.tree.publications import Publications, Route
+from overlay.tree.publications import Publications, Route, Side
 
 
 class DeliveryLog(Quiet):
@@ -30,7 +29,7 @@ class DeliveryLog(Quiet):
         self.every = settings.sample if settings.mode == "sampled" else 1
         self.publications.log = None if settings.mode == "off" else self.record
 
-    def record(self, side: Session, publication: Publication, route: Route, fresh: bool, now: float) -> None:
+    def record(self, side: Side, publication: Publication, route: Route, fresh: bool, now: float) -> None:
         if publication.sequence % self.every:
             return
         if isinstance(side, Client):

@@ -305,7 +305,8 @@ class Publications(Quiet):
         if self._same_at != self.subscriptions.generation or len(self._same) >= ROUTES_SHARED:
             self._same_at = self.subscriptions.generation
             self._same.clear()
-        key = (peers, links and tuple(map(id, links)), deliveries, allowed)
+        queues = None if links is None else tuple([id(queue) for queue in links])
+        key = (peers, queues, deliveries, allowed)
         route = self._same.get(key)
         if route is None:
             route = self._same[key] = self._new_route(peers, links, deliveries, allowed)

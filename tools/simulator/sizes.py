@@ -16,7 +16,18 @@ OURS = ("overlay.", "matching.")
 CONTAINERS = (dict, list, deque, set)
 
 # Of the core itself: what is there without any client.
-RESTING = {"behaviours", "names", "peers", "links", "refused", "report", "timers", "dispatch"}
+RESTING = {
+    "behaviours",
+    "names",
+    "peers",
+    "soft_in",
+    "soft_out",
+    "links",
+    "refused",
+    "report",
+    "timers",
+    "dispatch",
+}
 # One entry a neighbour, and nothing in it.
 PER_NEIGHBOUR = {
     "Advertisements.announced",
@@ -27,7 +38,17 @@ PER_NEIGHBOUR = {
 }
 # Put together at start, free numbers, and caches that a change of the tables empties.
 FIXED = ("Census.reporters", "Sync.on_ready", "Sync.forget_stale", "Advertisements.on_gone", "Dispatch.")
-CACHES = ("Route.", "RouteCache.", "Publications._same")
+CACHES = ("Route.", "RouteCache.", "Publications._same", "Forwarding._sides")
+# Who is near, and the links between brokers: there without any client.
+MAPS = (
+    "MasterOverlayMap.",
+    "WorkingOverlayMap.",
+    "Neighbourhoods.",
+    "WorkingTable.",
+    "LoadExchange.",
+    "Chooser.",
+    "Shortcuts.",
+)
 TIMERS = 4  # a neighbour may have, cancelled ones included
 
 
@@ -40,7 +61,7 @@ def leftovers(core: Core) -> list[tuple[str, int]]:
             size -= len(core.peers)
         elif path == "Timers._heap":
             size -= TIMERS * (1 + len(core.peers))
-        if size > 0 and not path.startswith((*FIXED, *CACHES)) and not path.endswith("._free"):
+        if size > 0 and not path.startswith((*FIXED, *CACHES, *MAPS)) and not path.endswith("._free"):
             found[path] = max(found.get(path, 0), size)
     return sorted(found.items())
 

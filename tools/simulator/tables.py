@@ -21,6 +21,7 @@ from overlay.tree.advertisements import Advertisements
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.table import Entry, Key
 from tools.simulator.broker import BrokerHost
+from tools.simulator.maps import compare_maps
 from tools.simulator.sizes import leftovers
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Comparison:
             self._compare_advertisements(broker)
             for neighbour in sorted(self.tree.get(broker, ())):
                 self._compare_link(neighbour, broker)
+        compare_maps(self)
 
     # --- what clients have ------------------------------------------------------------------------------
 

@@ -1,0 +1,189 @@
+"""Before the tree changes around a broker, nobody may pass it (paper, 6: the initialisation of a move).
+
+The broker that is about to leave or move has everybody within Delta hops drop the soft links that pass it or
+end at it, and make no new ones. Each answers when its own are closed, when what left on that side with their
+names in its exclude list is settled, and when those behind it have answered. From then on what is under way
+to that region travels on primary links alone. A ban ends with a word of the broker, when the broker is gone
+from the map, or after a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grapevine.wire.mesh import BypassAllowed, BypassBan, BypassGone
+from overlay.behaviour import Quiet
+from overlay.core import Core
+from overlay.gather import Gather
+from overlay.links.outgoing import Outgoing
+from overlay.links.session import Peer, Session
+from overlay.links.soft import Soft
+from overlay.softlinks.neighbourhoods import Neighbourhoods
+from overlay.softlinks.shortcuts import Shortcuts
+
+LOOK_S = 0.02
+DEADLINE_S = 10.0  # for all answers; whoever is silent is taken as gone
+Operation = tuple[int, int, int]  # origin, incarnation, number
+
+
+class Ban:
+    __slots__ = ("broker", "done", "left", "others_done", "told")
+
+    def __init__(self, broker: int, done: Callable[[float], None]) -> None:
+        self.broker = broker
+        self.done: Callable[[float], None] | None = done
+        self.others_done = False
+        self.told: list[Peer] = []
+        self.left: list[tuple[Outgoing, int]] = []  # must have settled so far
+
+
+class Bans(Quiet):
+    def __init__(self, neighbourhoods: Neighbourhoods, shortcuts: Shortcuts) -> None:
+        self.neighbourhoods = neighbourhoods
+        self.shortcuts = shortcuts
+        self.leave_tree: Callable[[float], None] = lambda now: None
+        self._bans: dict[Operation, Ban] = {}
+        self._gathers: dict[Operation, Gather] = {}
+        self._number = 0
+        self._leaving = False
+        shortcuts.on_removed = self._removed
+        neighbourhoods.changed.append(self._map_changed)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(BypassBan, self.on_ban)
+        core.on(BypassGone, self.on_gone)
+        core.on(BypassAllowed, self.on_allowed)
+
+    # --- the broker that leaves or moves ----------------------------------------------------------------
+
+    def leave(self, now: float) -> None:
+        """Leave the overlay when nobody passes us any more."""
+        if self._leaving:
+            return
+        self._leaving = True
+        if self.core.settings.overlay.delta == 1:
+            self.leave_tree(now)
+        else:
+            self.ban(self.leave_tree, now)
+
+    def ban(self, done: Callable[[float], None], now: float) -> Operation:
+        """Have everybody within Delta hops keep off this broker; `done` when they do."""
+        self._number += 1
+        core = self.core
+        operation = (core.id, core.incarnation, self._number)
+        self._begin(operation, core.id, core.settings.overlay.delta, None, done, now)
+        return operation
+
+    def allow(self, operation: Operation, now: float) -> None:
+        self._end(operation, self.core.settings.overlay.delta)
+
+    # --- everybody ----------------------------------------------------------------------------------
+
+    def on_ban(self, peer: Peer, message: BypassBan, now: float) -> None:
+        operation = (message.origin, message.incarnation, message.number)
+        link = peer.link
+
+        def answer(later: float) -> None:
+            if link is not None and peer.link is link:
+                self.core.send(BypassGone(*operation), link)
+
+        if operation in self._bans:  # on a cycle it comes round
+            answer(now)
+        else:
+            self._begin(operation, message.broker, message.hops - 1, peer, answer, now)
+
+    def _begin(
+        self,
+        operation: Operation,
+        broker: int,
+        hops: int,
+        source: Peer | None,
+        done: Callable[[float], None],
+        now: float,
+    ) -> None:
+        ban = self._bans[operation] = Ban(broker, done)
+        banned = self.shortcuts.banned
+        banned[broker] = banned.get(broker, 0) + 1
+        for soft in list(self.core.soft_out.values()):
+            if self._passes(soft, broker):
+                self.shortcuts.close(soft, now)
+        gather = self._gathers[operation] = Gather(lambda _, later: self._others(operation, later))
+        ban.told = [
+            p for p in self.core.peers.values() if p is not source and p.link is not None and hops > 0
+        ]
+        for peer in ban.told:
+            gather.wait_for(peer)
+        if ban.told:
+            self.core.tell(BypassBan(*operation, broker, hops), *ban.told)
+        gather.deadline = self.core.timers.at(now + DEADLINE_S, gather.expire)
+        gather.start(now)
+        lifetime = DEADLINE_S + 2 * self.core.settings.links.lost_after_s
+        self.core.timers.at(now + lifetime, lambda later: self._end(operation, 0))
+
+    def _passes(self, soft: Soft, broker: int) -> bool:
+        return broker in soft.path or broker == self.core.id
+
+    def on_gone(self, peer: Peer, message: BypassGone, now: float) -> None:
+        gather = self._gathers.get((message.origin, message.incarnation, message.number))
+        if gather is not None:
+            gather.answer(peer, None, now)
+
+    def _others(self, operation: Operation, now: float) -> None:
+        self._gathers.pop(operation, None)
+        if (ban := self._bans.get(operation)) is not None:
+            ban.others_done = True
+            self._look(operation, now + DEADLINE_S, now)
+
+    def _look(self, operation: Operation, deadline: float, now: float) -> None:
+        ban = self._bans.get(operation)
+        if ban is None or ban.done is None:
+            return
+        ban.left = [(out, position) for out, position in ban.left if out.settled < position]
+        mine = any(self._passes(soft, ban.broker) for soft in self.core.soft_out.values())
+        if (mine or ban.left) and now < deadline:
+            self.core.timers.at(now + LOOK_S, lambda later: self._look(operation, deadline, later))
+            return
+        done, ban.done, ban.left = ban.done, None, []
+        done(now)
+
+    def _removed(self, soft: Soft, now: float) -> None:
+        """What left on its side before may name it: the ban is obeyed when that is settled."""
+        bans = [b for b in self._bans.values() if b.done is not None and self._passes(soft, b.broker)]
+        if bans:
+            outs = [other.out for other in self.shortcuts.mapped() if other.path[:1] == soft.path[:1]]
+            outs += [peer.out for peer in (self.core.peers.get(b) for b in soft.path[:1]) if peer is not None]
+            for ban in bans:
+                ban.left += [(out, out.end()) for out in outs]
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def on_allowed(self, peer: Peer, message: BypassAllowed, now: float) -> None:
+        self._end((message.origin, message.incarnation, message.number), message.hops - 1)
+
+    def _end(self, operation: Operation, hops: int) -> None:
+        ban = self._bans.pop(operation, None)
+        if ban is None:
+            return
+        if (gather := self._gathers.pop(operation, None)) is not None:
+            gather.abandon()
+        banned = self.shortcuts.banned
+        banned[ban.broker] -= 1
+        if not banned[ban.broker]:
+            del banned[ban.broker]
+        if hops > 0 and ban.told:
+            self.core.tell(BypassAllowed(*operation, hops), *ban.told)
+
+    def _map_changed(self, now: float) -> None:
+        """Who is gone from the map has left."""
+        for operation, ban in list(self._bans.items()):
+            if ban.broker not in self.neighbourhoods.master and ban.broker != self.core.id:
+                self._end(operation, 0)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        for ban in self._bans.values():
+            ban.told = [peer for peer in ban.told if peer is not session]
+
+    def validate(self) -> None:
+        for broker, count in self.shortcuts.banned.items():
+            assert count == sum(ban.broker == broker for ban in self._bans.values()), broker

@@ -1,0 +1,93 @@
+"""DECISIONS 18: the exclude list of a publication, and what stands before a queue.
+
+It names brokers. Who gets the publication serves no anchor whose primary path passes one of them, and passes
+a name on to copies whose target lies before that broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from grapevine.wire.extensions import EXCLUDE, decode_extension, encode_extension
+from grapevine.wire.messages import EXTENDED, Publication
+from matching.routes import RouteCache
+from overlay.links.session import Remote
+
+Excluded = frozenset[int]
+NONE: Excluded = frozenset()
+ID_BYTES = 8
+
+
+def encode_names(names: Iterable[int]) -> bytes:
+    return encode_extension([(EXCLUDE, b"".join(name.to_bytes(ID_BYTES, "big") for name in sorted(names)))])
+
+
+def take_names(publication: Publication) -> Excluded:
+    """Remove the list from the publication and return it; other records stay."""
+    records = decode_extension(publication.extension)
+    names = b"".join(value for kind, value in records if kind == EXCLUDE)
+    publication.extension = encode_extension(record for record in records if record[0] != EXCLUDE)
+    if not publication.extension:
+        publication.flags &= ~EXTENDED
+    return frozenset(
+        int.from_bytes(names[at : at + ID_BYTES], "big") for at in range(0, len(names), ID_BYTES)
+    )
+
+
+class Narrowed:
+    """A neighbour's publications that exclude certain brokers: routed, and cached, on their own."""
+
+    __slots__ = ("excluded", "name", "routes", "session")
+
+    def __init__(self, session: Remote, excluded: Excluded) -> None:
+        self.session = session
+        self.name = session.name
+        self.excluded = excluded
+        self.routes = RouteCache()
+
+
+class Stamped:
+    """A queue whose publications leave with an exclude list."""
+
+    __slots__ = ("block", "queue")
+
+    def __init__(self, queue: list[Publication], block: bytes) -> None:
+        self.queue = queue
+        self.block = block
+
+    def append(self, p: Publication, /) -> None:
+        self.queue.append(
+            Publication(
+                p.attributes,
+                p.payload,
+                p.sequence,
+                p.flags | EXTENDED,
+                p.publisher,
+                p.incarnation,
+                p.accepted_at,
+                p.hops,
+                p.plane,
+                p.extension + self.block,
+            )
+        )
+
+    def __iadd__(self, publications: Iterable[Publication], /) -> Stamped:
+        for publication in publications:
+            self.append(publication)
+        return self
+
+
+class Tap:
+    """Counts what a candidate link would have carried."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def append(self, publication: Publication, /) -> None:
+        self.count += 1
+
+    def __iadd__(self, publications: Iterable[Publication], /) -> Tap:
+        self.count += sum(1 for _ in publications)
+        return self

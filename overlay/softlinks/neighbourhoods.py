@@ -1,0 +1,70 @@
+"""SPEC M1: neighbours tell each other who is behind them, so that every broker's master map stays right.
+
+A branch is told when a link comes up, before any table, and again whenever it changes. A suspended link keeps
+its branch; a lost one takes it along. With Delta 1 nobody needs to know more than its neighbours, and nothing
+is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grapevine.wire.mesh import Branch, Nearby, Neighbourhood
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
+from overlay.links.greeting import Greeting
+from overlay.links.session import Peer, Session
+from overlay.softlinks.master import MasterOverlayMap
+
+
+class Neighbourhoods(Quiet):
+    name = "map"
+
+    def __init__(self, greeting: Greeting) -> None:
+        self.greeting = greeting
+        self.changed: list[Callable[[float], None]] = []
+        self._told: dict[Peer, Branch] = {}
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.master = MasterOverlayMap(core.id, core.settings.overlay.delta)
+        core.on(Neighbourhood, self.on_neighbourhood)
+
+    def on_neighbourhood(self, peer: Peer, message: Neighbourhood, now: float) -> None:
+        if message.branch[0].broker != peer.id:
+            self.core.refuse("branch")
+        elif self.master.hear(peer.id, message.branch):
+            self._spread(now)
+
+    def link_up(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            self._tell(session)
+
+    def link_down(self, session: Session, now: float) -> None:
+        self._told.pop(session, None)  # type: ignore[call-overload]
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer) and self.master.forget(session.id):
+            self._spread(now)
+
+    def _spread(self, now: float) -> None:
+        for peer in self.core.peers.values():
+            self._tell(peer)
+        for call in self.changed:
+            call(now)
+
+    def _tell(self, peer: Peer) -> None:
+        if peer.link is None or self.master.delta == 1:
+            return
+        core = self.core
+        branch = self.master.branch_for(peer.id, Nearby(core.id, core.name, self.greeting.addresses))
+        if self._told.get(peer) != branch:
+            self._told[peer] = branch
+            core.tell(Neighbourhood(branch), peer)
+
+    def status(self) -> Status:
+        return {"brokers": len(self.master), "delta": self.master.delta}
+
+    def validate(self) -> None:
+        self.master.validate()
+        assert all(peer.link is not None for peer in self._told)

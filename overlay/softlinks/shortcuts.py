@@ -1,0 +1,313 @@
+"""Soft links as sessions: they rise onto the map, carry publications, fall from it, and break.
+
+In ordered mode the path to an anchor changes only when nothing is under way on the old one (DECISIONS 18):
+  rising   the link is on the map and its publications wait here until the old hop has settled what it had
+  falling  nothing more is sent; when what was sent is settled, what waited goes to the next hop
+On one side of the tree one link rises or falls at a time, so that the old hop is one stream. A link that
+breaks falls at once: what is unsettled is sent again over the next hop, before anything newer, and whatever
+was rising on that side, having sent nothing yet, follows it. Without order links rise and fall at once.
+A falling link closes when nothing unsettled is on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from grapevine.wire import decode_attributes
+from grapevine.wire.mesh import SoftReady
+from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Hello, Publication
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
+from overlay.links.greeting import Greeting
+from overlay.links.session import Kind, Peer, Remote, Session
+from overlay.links.settling import cuts_of
+from overlay.links.soft import Soft, Stage
+from overlay.links.sync import Sync
+from overlay.softlinks.excludes import NONE, take_names
+from overlay.softlinks.neighbourhoods import Neighbourhoods
+from overlay.softlinks.table import WorkingTable
+from overlay.tree.anchors import Group
+from overlay.tree.publications import Publications
+
+LOOK_S = 0.01  # between two looks at links that rise or fall
+AGAIN_S = 5.0  # a broker that could not be reached is not dialled again before
+
+
+class Shortcuts(Quiet):
+    def __init__(
+        self, greeting: Greeting, sync: Sync, neighbourhoods: Neighbourhoods, publications: Publications
+    ) -> None:
+        self.greeting = greeting
+        self.neighbourhoods = neighbourhoods
+        self.publications = publications
+        self.banned: dict[int, int] = {}  # broker -> bans that name it (softlinks/bans.py)
+        self.on_removed: Callable[[Soft, float], None] = lambda soft, now: None
+        self.rested: set[int] = set()  # brokers whose links stay parked for now
+        self._dialling: dict[int, None] = {}
+        self._failed_at: dict[int, float] = {}
+        self._looking = False
+        neighbourhoods.changed.append(self._map_changed)
+        sync.on_ready.append(self._now_ready)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.ordered = core.settings.overlay.ordered
+        self.table = WorkingTable(core, self.publications, self.neighbourhoods.master)
+        if core.settings.overlay.delta > 1:
+            self.publications.choose = self.table.choose
+        self.greeting.soft_refusal = self._refusal
+        core.on(SoftReady, self.on_soft_ready, Kind.SOFT)
+
+    # --- dialling and being dialled -------------------------------------------------------------------
+
+    def open(self, broker: int, now: float) -> None:
+        """Dial a broker of the map; the link rises when it is ready."""
+        master = self.neighbourhoods.master
+        path = master.path(broker)
+        if len(path) < 2 or broker in self.core.soft_out or broker in self._dialling or self.barred(path):
+            return
+        if now - self._failed_at.get(broker, -AGAIN_S) < AGAIN_S:
+            return
+        self._dialling[broker] = None
+
+        def greeted(soft: Soft, later: float) -> None:
+            self._dialling.pop(broker, None)
+            self._failed_at.pop(broker, None)
+            soft.path = path
+            if soft.id != broker or self.barred(path) or master.path(broker) != path:
+                self.core.lose(soft, later)
+
+        def failed(reason: str, text: str, later: float) -> None:
+            self._dialling.pop(broker, None)
+            if broker in master:
+                self._failed_at[broker] = later
+
+        self.greeting.dial(master.nearby[broker].addresses, greeted, failed, now, soft=True)
+
+    def barred(self, path: tuple[int, ...]) -> bool:
+        """Whether somebody on this path moves or leaves, or we do."""
+        return any(broker in self.banned for broker in (*path, self.core.id))
+
+    def _refusal(self, hello: Hello) -> str:
+        master = self.neighbourhoods.master
+        if hello.broker not in master:
+            return f"{hello.name} is not in the neighbourhood of {self.core.name}"
+        if self.barred(master.path(hello.broker)):
+            return "a broker on the way moves"
+        return ""
+
+    def link_up(self, session: Session, now: float) -> None:
+        if isinstance(session, Soft):
+            if not session.dialled:
+                self._learn_back(session)
+                if self.core.ready:
+                    self.core.tell(SoftReady(), session)
+        elif isinstance(session, Peer):
+            self.table.rebuild()
+
+    def _now_ready(self, now: float) -> None:
+        self.core.tell(SoftReady(), *self.core.soft_in.values())
+
+    def _learn_back(self, soft: Soft) -> None:
+        peers = self.core.peers
+        for side in self.neighbourhoods.master.sides(soft.id):
+            if side in peers and peers[side] not in soft.back:
+                soft.back[peers[side]] = None
+                self.publications.subscriptions.generation += 1
+
+    def on_soft_ready(self, soft: Soft, message: SoftReady, now: float) -> None:
+        if soft.dialled and not soft.ready:
+            soft.ready = True
+            self._look_soon(now)
+
+    # --- rising ---------------------------------------------------------------------------------------
+
+    def _side(self, soft: Soft) -> list[Soft]:
+        """The links of the same side of the tree, itself included."""
+        return [other for other in self.core.soft_out.values() if other.path[:1] == soft.path[:1]]
+
+    def _quiet(self, soft: Soft) -> bool:
+        """Nothing else changes on this side, and nobody next to us leaves."""
+        still = all(other.stage in (Stage.PARKED, Stage.ACTIVE) for other in self._side(soft))
+        return still and not any(peer.held for peer in self.core.peers.values())
+
+    def _rise(self, soft: Soft, now: float) -> None:
+        peer = self.core.peers.get(soft.path[0])
+        if soft.leaving or soft.id in self.rested or self.barred(soft.path) or peer is None:
+            return
+        if not self.ordered:
+            soft.stage = Stage.ACTIVE
+            self.table.rebuild()
+        elif self._quiet(soft):
+            old = next((self.table.mapped[b] for b in reversed(soft.path) if b in self.table.mapped), peer)
+            soft.waits_for = (old, old.out.end())
+            soft.held = True
+            soft.stage = Stage.RISING
+            self.table.rebuild()
+
+    def _risen(self, soft: Soft) -> None:
+        soft.stage = Stage.ACTIVE
+        soft.waits_for = None
+        soft.held = False
+        soft.touch()
+
+    # --- falling --------------------------------------------------------------------------------------
+
+    def close(self, soft: Soft, now: float) -> None:
+        """Take the link off the map and end it when nothing is left on it."""
+        soft.leaving = True
+        self._look_soon(now)
+
+    def rest(self, broker: int, now: float) -> None:
+        """Serve its anchors by nearer links until `rouse`; the connection stays."""
+        self.rested.add(broker)
+        self._look_soon(now)
+
+    def rouse(self, broker: int, now: float) -> None:
+        self.rested.discard(broker)
+        self._look_soon(now)
+
+    def _fall(self, soft: Soft, now: float) -> None:
+        if not self.ordered:
+            soft.stage = Stage.PARKED
+            self.table.rebuild()
+        elif soft.stage is Stage.RISING:
+            self._remove([soft], now)
+        elif self._quiet(soft):
+            soft.stage = Stage.FALLING
+            soft.held = True
+
+    def _remove(self, softs: list[Soft], now: float) -> None:
+        """Off the map; what is unsettled or waits goes to the next hop, in the order of the links given."""
+        for soft in softs:
+            soft.stage = Stage.PARKED
+            soft.held = False
+            soft.waits_for = None
+        self.table.rebuild()
+        for soft in softs:
+            self._reroute(soft)
+            self.on_removed(soft, now)
+
+    def _reroute(self, soft: Soft) -> None:
+        out = soft.out
+        for wait in list(out.waits):
+            touched: dict[Remote, None] = {}
+            first = max(wait.first, out.settled + 1)
+            for position, publication in enumerate(out.between(first, wait.last), first):
+                again = position <= out.sent
+                hops = self._send_again(soft, publication, again)
+                touched |= hops
+                if again and not hops:
+                    wait.record.cuts += cuts_of([publication], CUT_LINK_LOST)
+            for hop in touched:
+                hop.out.hold(wait.record)
+                hop.touch()
+        waits = list(out.waits)
+        out.waits.clear()
+        out.forget()
+        for wait in waits:
+            wait.record.release()
+
+    def _send_again(self, soft: Soft, publication: Publication, again: bool) -> dict[Remote, None]:
+        flags = publication.flags | RESENT if again else publication.flags
+        copy = replace(publication, flags=flags)
+        excluded = take_names(copy) if copy.extension else NONE
+        content = decode_attributes(copy.attributes)
+        numbers = self.publications.subscriptions.remote.groups(content)
+        groups = [g for n in numbers if _carried(soft, g := self.table.groups[n], excluded)]
+        hops, links = self.table.copies(groups, excluded, [])
+        for queue in links if links is not None else [hop.out.queue for hop in hops]:
+            queue.append(copy)
+        return dict.fromkeys(hops)
+
+    # --- what happens to links ------------------------------------------------------------------------
+
+    def link_down(self, session: Session, now: float) -> None:
+        if not isinstance(session, Soft):
+            return
+        if session.dialled:
+            rising = [s for s in self._side(session) if s.stage is Stage.RISING and s is not session]
+            self._remove([session, *(rising if self.ordered and session.mapped else [])], now)
+        # Not from inside the call that may be losing it already.
+        self.core.timers.at(now, lambda later: self.core.lose(session, later))
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            for soft in self.core.soft_in.values():
+                soft.back.pop(session, None)
+            self.table.rebuild()
+        elif isinstance(session, Soft) and session.dialled:
+            self.table.rebuild()
+            self.on_removed(session, now)
+
+    def _map_changed(self, now: float) -> None:
+        master = self.neighbourhoods.master
+        self._failed_at = {b: at for b, at in self._failed_at.items() if b in master}
+        for soft in self.core.soft_out.values():
+            if master.path(soft.id) != soft.path:
+                self.close(soft, now)
+        for soft in self.core.soft_in.values():
+            self._learn_back(soft)
+        self.table.rebuild()
+
+    def _look_soon(self, now: float) -> None:
+        if not self._looking:
+            self._looking = True
+            self.core.timers.at(now + LOOK_S, self._look)
+
+    def _look(self, now: float) -> None:
+        """Move every link that can go on; look again while one cannot."""
+        self._looking = False
+        for soft in list(self.core.soft_out.values()):
+            if not soft.lost:
+                self._advance(soft, now)
+        if any(self._unfinished(soft) for soft in self.core.soft_out.values()):
+            self._look_soon(now)
+
+    def _wanted(self, soft: Soft) -> bool:
+        return not soft.leaving and soft.id not in self.rested
+
+    def _unfinished(self, soft: Soft) -> bool:
+        if soft.stage in (Stage.RISING, Stage.FALLING):
+            return True
+        return soft.leaving or (soft.ready and (soft.stage is Stage.ACTIVE) != self._wanted(soft))
+
+    def _advance(self, soft: Soft, now: float) -> None:
+        if soft.stage is Stage.RISING and soft.waits_for is not None:
+            old, position = soft.waits_for
+            if old.out.settled >= position:
+                self._risen(soft)
+        if soft.mapped and not self._wanted(soft) and soft.stage is not Stage.FALLING:
+            self._fall(soft, now)
+        if soft.stage is Stage.FALLING and soft.out.settled >= soft.out.sent:
+            self._remove([soft], now)
+        if soft.stage is Stage.PARKED and soft.leaving and not soft.out.unsettled:
+            self.core.lose(soft, now)
+        elif soft.stage is Stage.PARKED and soft.ready:
+            self._rise(soft, now)
+
+    def mapped(self) -> Iterator[Soft]:
+        return (soft for soft in self.core.soft_out.values() if soft.mapped)
+
+    def status(self) -> Status:
+        return {"incoming": len(self.core.soft_in)}
+
+    def validate(self) -> None:
+        for soft in self.core.soft_out.values():
+            assert not soft.lost and (soft.link is not None or not soft.mapped), soft
+            assert soft.held == (soft.stage in (Stage.RISING, Stage.FALLING)), (soft, soft.stage)
+            assert soft.mapped or not soft.out.unsettled or not self.ordered, soft
+            assert soft.mapped == (self.table.mapped.get(soft.id) is soft), soft
+        for group in self.table.groups:
+            far = next((self.table.mapped[b] for b in group.path if b in self.table.mapped), group.side)
+            assert group.hop is far, (group.path, group.hop)
+
+
+def _carried(soft: Soft, group: Group, excluded: frozenset[int]) -> bool:
+    """Whether the link served this group: it lies on the path, and no mapped link lies beyond it there."""
+    if soft.id not in group.path or not excluded.isdisjoint(group.path):
+        return False
+    farther = group.path[: group.path.index(soft.id)]
+    return not (isinstance(group.hop, Soft) and group.hop.id in farther)
