@@ -23,7 +23,7 @@ from grapevine.client.session import (
 from grapevine.client.session import Message as Delivery
 from grapevine.errors import NotAllowed
 from grapevine.filters.normal import Filter, Value
-from grapevine.wire.messages import Done, Message, Publish
+from grapevine.wire.messages import Done, Dropped, Message, Publish
 from tools.simulator.digest import Digest
 from tools.simulator.network import End, Host, Network
 from tools.simulator.world import World
@@ -45,6 +45,7 @@ class Record(Protocol):
     def settled(self, client: ClientHost, first: int, last: int) -> None: ...
     def cut(self, client: ClientHost, first: int, last: int) -> None: ...
     def delivered(self, client: ClientHost, deliveries: list[Delivery]) -> None: ...
+    def dropped(self, client: ClientHost) -> None: ...
 
 
 class ClientHost(Host):
@@ -264,6 +265,8 @@ class ClientHost(Host):
         session.receive(message, self.clock())
         if message.kind == Done.kind:
             self._look_at_confirmations(session)
+        elif message.kind == Dropped.kind:
+            self.record.dropped(self)
 
     def _look_at_confirmations(self, session: Session) -> None:
         announced: tuple[Mapping[int, Announced], ...] = (

@@ -88,7 +88,7 @@ class Oracle:
         self._had: dict[Life, dict[int, frozenset[int]]] = defaultdict(dict)
         self._order: dict[tuple[Life, Life], int] = {}
         self._behind: dict[Life, list[tuple[float, float]]] = defaultdict(list)
-        self._dropped: dict[Life, int] = {}
+        self._dropped: set[Life] = set()
         self._ended_at: dict[Life, float] = {}
 
     def violation(self, text: str) -> None:
@@ -172,6 +172,10 @@ class Oracle:
         else:
             spans[-1] = (spans[-1][0], self.world.now)
 
+    def dropped(self, client: ClientHost) -> None:
+        """The broker has dropped deliveries because this client did not keep up."""
+        self._dropped.add((client.index, client.life))
+
     # --- publications -------------------------------------------------------------------------------
 
     def published(self, client: ClientHost, sequence: int, attributes: Mapping[str, Value]) -> bytes:
@@ -231,8 +235,6 @@ class Oracle:
         life = (client.index, client.life)
         had, known = self._had[life], self._announced[life]
         self.deliveries += len(deliveries)
-        if client.session is not None:
-            self._dropped[life] = client.session.dropped
         for delivery in deliveries:
             number = unpack("<Q", delivery.payload)[0]
             record = self.publications[number]
@@ -319,4 +321,4 @@ class Oracle:
     def _kept_behind(self, life: Life, accepted_at: float, settled_at: float, counted: Counted) -> bool:
         """Settled while the client lagged, and afterwards dropped by its policy or lost with its session."""
         lagged = any(begin <= settled_at and end >= accepted_at for begin, end in self._behind[life])
-        return lagged and (counted.end is not None or self._dropped.get(life, 0) > 0)
+        return lagged and (counted.end is not None or life in self._dropped)

@@ -87,8 +87,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: Wires = Wires()
     capacity: Capacity = Capacity()
     faults: Faults = Faults()
-    links: dict[str, float] = {}  # overrides of the brokers' [links] and [clients]
-    client_settings: dict[str, float] = {}
+    links: LinkSettings = LinkSettings()  # the brokers' own sections
+    attachments: ClientSettings = ClientSettings()
 
 
 def draw(span: Whole, random: Random) -> int:
@@ -107,13 +107,9 @@ def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...
     return CoreSettings(
         overlay=OverlaySettings(delta=draw(brokers.delta, random)),
         tree=TreeSettings(neighbours, routing, covering),
-        links=_settings(LinkSettings, scenario.links),
-        clients=_settings(ClientSettings, scenario.client_settings),
+        links=scenario.links,
+        clients=scenario.attachments,
     )
-
-
-def _settings(cls: type[msgspec.Struct], overrides: dict[str, float]) -> msgspec.Struct:  # type: ignore[misc]
-    return msgspec.convert(overrides, cls)
 
 
 def find(name: str) -> Scenario:

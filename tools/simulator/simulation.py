@@ -55,7 +55,7 @@ class Simulation:
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
         self.apps = self._make_apps(world.stream("clients"))
-        lost_after_s = scenario.links.get("lost_after_s", 30.0)
+        lost_after_s = scenario.links.lost_after_s
         self.faults = FaultPlan(
             world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
         )
@@ -211,7 +211,7 @@ class Simulation:
     def forget(self) -> None:
         """Give everybody the time to notice links that ended in silence and to give them up."""
         links = self.scenario.links
-        self.world.run(self.world.now + links.get("lost_after_s", 30.0) + 5 * links.get("ping_s", 2.0))
+        self.world.run(self.world.now + links.lost_after_s + 5 * links.ping_s)
 
     def finish(self) -> None:
         """Everybody leaves; nothing may remain."""
