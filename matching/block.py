@@ -103,17 +103,18 @@ class Block:
             table.count += 1
             bounds = number_bounds(predicate)
             if bounds is None:
-                edges = table.set(slot, predicate)
+                crowded = table.set(slot, predicate)
                 self._odd[slot] = 1
             else:
-                edges = table.narrow(slot, *bounds)
+                least, greatest = bounds
+                crowded = table.narrow(slot, least, greatest)
                 column = 2 * table.index
-                cells[column] = max(cells[column], bounds[0])
-                cells[column + 1] = max(cells[column + 1], -bounds[1])
-            for row in edges:
-                if table.crowded(row):
-                    table.split(row, self._predicates)
-                    break
+                if least > cells[column]:
+                    cells[column] = least
+                if -greatest > cells[column + 1]:
+                    cells[column + 1] = -greatest
+            if crowded >= 0 and table.crowded(crowded):
+                table.split(crowded, self._predicates)
         self._cells[slot] = cells
         for attribute in wanted:
             if attribute not in self._table:  # asking for one may make another's segments
@@ -198,7 +199,7 @@ class Block:
     # Matching
 
     def _hits(self, attributes: Attributes) -> Ints | list[int]:
-        """The slots that match. Checking every candidate at once costs less than telling the sure ones apart."""
+        """The slots that match. Checking all candidates at once costs less than finding the sure ones."""
         get = attributes.get
         out = self._dead.copy()
         point: list[float] = []
@@ -240,11 +241,12 @@ class Block:
     def sids(self, attributes: Attributes) -> list[int]:
         found = self._sids[self._hits(attributes)]
         found.sort()
-        return found.tolist()
+        sids: list[int] = found.tolist()
+        return sids
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
         sure, edge = self._sift(attributes)
-        used = (np.frombuffer(sure, np.uint8) != 255).nonzero()[0]
+        used: Ints = (_octets(sure) != 255).nonzero()[0]
         if len(used):
             owners = self._slots.owners[used]
             hit = np.bincount(owners).nonzero()[0].tolist()
@@ -252,7 +254,7 @@ class Block:
                 del hit[0]
                 self._shared_anchors(used[owners == SHARED], sure, found)
             found.update(map(self._slots.group, hit))
-        group_of = memoryview(self._groups)
+        group_of = memoryview(self._groups)  # type: ignore[arg-type]
         slots = [slot for slot in edge.search(1) if group_of[slot] not in found]
         if slots:
             point = [x for table in self.tables for x in number_pair(attributes.get(table.attribute))]
@@ -260,7 +262,7 @@ class Block:
             found.update(self._groups[passed].tolist())
 
     def _shared_anchors(self, used: Ints, sure: bitarray, found: set[int]) -> None:
-        bits = np.unpackbits(np.frombuffer(sure, np.uint8)[used], bitorder="little")
+        bits = np.unpackbits(_octets(sure)[used], bitorder="little")
         zeros = (bits == 0).nonzero()[0]
         found.update(self._groups[used[zeros >> 3] * 8 + (zeros & 7)].tolist())
 
@@ -322,7 +324,10 @@ class Block:
         return self._split(profile, slots[self._at_or_below(slots, point)])
 
     def _at_or_below(self, slots: Ints, point: list[float]) -> npt.NDArray[np.bool_]:
-        return (self._cells.take(slots, 0) <= np.array(point)).all(axis=1)
+        below: npt.NDArray[np.bool_] = np.logical_and.reduce(
+            self._cells.take(slots, 0) <= np.array(point), axis=1
+        )
+        return below
 
     def _split(self, profile: Profile, slots: Ints, none_plain: bool = False) -> Split:
         """Decided by the cells, unless a row is odd or the profile is not exact."""
@@ -344,6 +349,10 @@ class Block:
         arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes
         lists = 16 * self.capacity + 3 * self.capacity // 8
         return arrays + lists + sum(table.nbytes for table in self.tables)
+
+
+def _octets(bits: bitarray) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(bits, np.uint8)  # type: ignore[call-overload, no-any-return]
 
 
 def _ones(length: int) -> bitarray:

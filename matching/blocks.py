@@ -20,7 +20,7 @@ from matching.row import Row, Split
 
 _SHIFT = 20  # a row's slot is (number of its block, slot in it)
 _MASK = (1 << _SHIFT) - 1
-_SMALL = 1024  # slots; such a block is not worth leaving
+_SMALL = 256  # slots; such a block is not worth leaving
 
 
 class Blocks:

@@ -10,18 +10,21 @@
 from __future__ import annotations
 
 from math import inf, nextafter
+from typing import Any
 
 from grapevine.filters.normal import Op, Predicate, Value
 
 EXACT = 2.0**53
 MISSING = (-inf, -inf)
+_EQ, _RANGE = int(Op.EQ), int(Op.RANGE)  # an enum's member costs more than the comparison
 
 
 def number_bounds(predicate: Predicate) -> tuple[float, float] | None:
     """(least, greatest) float that satisfies an equality or a range of numbers, if that says it all."""
     op = predicate.op
-    if op == 3:
-        low, high, low_open, high_open = predicate.operand  # type: ignore[misc, str-unpack]
+    value: Any = predicate.operand
+    if op == _RANGE:
+        low, high, low_open, high_open = value
         least, greatest = -inf, inf
         if low is not None:
             if type(low) is str or not -EXACT < low < EXACT:
@@ -32,8 +35,7 @@ def number_bounds(predicate: Predicate) -> tuple[float, float] | None:
                 return None
             greatest = nextafter(high, -inf) if high_open else float(high)
         return least, greatest
-    if op == 1:
-        value = predicate.operand
+    if op == _EQ:
         if (type(value) is float or type(value) is int) and -EXACT < value < EXACT:
             return float(value), float(value)
     return None
@@ -57,6 +59,3 @@ def _around(value: int) -> tuple[float, float]:
     if near < value:
         return near, -nextafter(near, inf)
     return nextafter(near, -inf), -near
-
-
-assert Op.EQ == 1 and Op.RANGE == 3  # spelled out above: an enum member costs more than the comparison

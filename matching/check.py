@@ -5,6 +5,7 @@ of functions indexed with the operator. The tests hold the two together.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from grapevine.filters.evaluate import holds
 from grapevine.filters.normal import Op, Predicate, Value
@@ -28,13 +29,14 @@ def _equal(predicate: Predicate, value: Value, attributes: Attributes) -> bool:
 
 
 def _range(predicate: Predicate, value: Value, attributes: Attributes) -> bool:
-    low, high, low_open, high_open = predicate.operand  # type: ignore[misc]
+    operand: Any = predicate.operand
+    low, high, low_open, high_open = operand
     if type(value) is bool:
         return False
     try:
-        if low is not None and not (value > low if low_open else value >= low):  # type: ignore[operator]
+        if low is not None and not (value > low if low_open else value >= low):
             return False
-        return high is None or (value < high if high_open else value <= high)  # type: ignore[operator]
+        return high is None or (value < high if high_open else value <= high)
     except TypeError:  # a string against a number
         return False
 

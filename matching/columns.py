@@ -183,14 +183,16 @@ class Columns:
     def _at_or_below(self, point: list[float]) -> Ints:
         if not point:
             return np.arange(len(self._rows))
-        return (self._live <= np.array(point)[:, None]).all(axis=0).nonzero()[0]
+        below: Bools = np.logical_and.reduce(self._live <= np.array(point)[:, None])
+        return below.nonzero()[0]
 
     def _passes(self, slot: int, attributes: Attributes) -> bool:
         extra = self._extra.get(slot)
         return extra is None or satisfied(extra, attributes)
 
     def sids(self, attributes: Attributes) -> list[int]:
-        return self._sids[self._hits(attributes)].tolist()
+        found: list[int] = self._sids[self._hits(attributes)].tolist()
+        return found
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
         found.update(self._groups[self._hits(attributes)].tolist())

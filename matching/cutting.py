@@ -18,8 +18,10 @@ def cut(
 ) -> list[tuple[int, bytes]]:
     """`ordered`: a single part is sorted by group already; `unique`: one match may be there twice."""
     if rows:
-        groups = np.array([row.group for row in rows], np.int64)
-        parts.append((groups, np.array([row.label for row in rows], LABEL)))
+        listed = np.array([row.group for row in rows], np.int64)
+        parts.append((listed, np.array([row.label for row in rows], LABEL)))
+    groups: _Integers
+    labels: _Integers
     groups, labels = parts[0] if len(parts) == 1 else _joined(parts)
     if unique:
         pairs = np.unique(groups.astype(np.uint64) << np.uint64(32) | labels)

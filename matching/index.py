@@ -13,7 +13,7 @@ from matching.explain import Explanation, explain
 from matching.group import Group
 from matching.interface import Attributes
 from matching.keys import Keys, rest
-from matching.labels import by_group
+from matching.labels import LABEL_MASK, by_group
 from matching.relatives import covered, covering, overlapping
 from matching.row import SOLE, Key, Row
 from matching.statistics import Statistics, statistics
@@ -42,7 +42,8 @@ class Index:
 
     def add(self, sid: int, filter: Filter, group: int, label: int | None = None) -> None:
         assert sid not in self._rows, f"subscription {sid} is already in this index"
-        label = sid if label is None else label
+        if label is None:
+            label = sid if 0 <= sid <= LABEL_MASK else sid & LABEL_MASK
         rows: list[Row] = []
         for which, conjunction in enumerate(filter.conjunctions):
             self._keys.note(conjunction)
@@ -108,7 +109,7 @@ class Index:
             self._upkeep[group.key] = None
 
     def work(self, budget: int) -> bool:
-        """Do at most about `budget` units (one row moved each) of deferred upkeep; True while some is left."""
+        """Do about `budget` units (a row moved each) of deferred upkeep at most; True while some is left."""
         while self._upkeep and budget > 0:
             key = next(iter(self._upkeep))
             group = self._keys.find(key)

@@ -1,5 +1,5 @@
 """What the broker core asks of an index. `scan.Scan` answers by brute force and is the oracle;
-`index.Index` answers fast. Both are filled with small ints: `sid` names a subscription, `group` its
+`index.Index` answers fast. Both are filled with small ints: `sid` names a subscription, `group` (a u32) its
 anchor (an index over links) or its client (an index over local subscriptions).
 """
 
@@ -17,8 +17,8 @@ class Matcher(Protocol):
     def __len__(self) -> int: ...
 
     def add(self, sid: int, filter: Filter, group: int, label: int | None = None) -> None:
-        """`sid` must be new to this index. `label` is a u32 for `deliveries`: the number its client knows
-        the subscription by (`sid` if none is given)."""
+        """`sid` must be new to this index. `label` is a u32 for `deliveries`, unique within its group: the
+        number its client knows the subscription by (the low bits of `sid` if none is given)."""
 
     def remove(self, sid: int) -> None:
         """`sid` must be in this index."""

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Iterable
 from sys import byteorder
 
+LABEL_MASK = 0xFFFFFFFF
+
 
 def packed(labels: Iterable[int]) -> bytes:
     row = array("I", labels)

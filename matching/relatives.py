@@ -79,7 +79,7 @@ def _implied_groups(keys: Keys, conjunction: Conjunction) -> Iterator[Group]:
             if predicate.attribute == name and predicate.op in (Op.EQ, Op.IN):
                 value = predicate.operand if predicate.op == Op.EQ else predicate.operand[0]  # type: ignore[index]
                 if value in access.values:
-                    yield access.values[value]  # type: ignore[index]
+                    yield access.values[value]
 
 
 def covered(keys: Keys, nothing: Iterable[int], filter: Filter) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Filter
 from matching.interface import Attributes
-from matching.labels import by_group
+from matching.labels import LABEL_MASK, by_group
 from matching.relations import covers, overlaps
 
 
@@ -24,7 +24,7 @@ class Scan:
     def add(self, sid: int, filter: Filter, group: int, label: int | None = None) -> None:
         assert sid not in self._filters, f"subscription {sid} is already in this index"
         self._filters[sid] = filter
-        self._places[sid] = (group, sid if label is None else label)
+        self._places[sid] = (group, sid & LABEL_MASK if label is None else label)
 
     def remove(self, sid: int) -> None:
         del self._filters[sid]

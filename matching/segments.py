@@ -27,7 +27,7 @@ Spans = tuple[list[tuple[int, int]], Sequence[int]]  # rows that are not out, ro
 PredicatesOf = Callable[[int], tuple[Predicate, ...]]
 
 MAX_ROWS = 128
-MIN_EDGES = 8  # fewer on one row are not worth a split
+MIN_EDGES = 16  # fewer on one row are not worth a split
 _MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
 
 
@@ -55,14 +55,15 @@ class Segments:
         self.cuts: list[float] = []
         self.texts: list[str] = []
         self._limit = MIN_EDGES
+        self._cells = np.zeros((2, 0, 0), np.uint8)
+        self.capacity = 0
         self._load = [0] * 5  # row -> edges, an upper estimate
         self._allocate(8, capacity)
 
     def _allocate(self, rows: int, capacity: int) -> None:
         cells = np.zeros((2, rows, capacity // 8), np.uint8)
-        if self.count or len(self._load) > 5:
-            kept, width = len(self._load), min(capacity, self.capacity) // 8
-            cells[:, :kept, :width] = self._cells[:, :kept, :width]
+        kept, width = min(rows, self._cells.shape[1]), min(capacity, self.capacity) // 8
+        cells[:, :kept, :width] = self._cells[:, :kept, :width]
         self._cells = cells
         self.capacity = capacity
         self._bits_out = bitarray(buffer=cells[0], endian="little")
@@ -91,27 +92,43 @@ class Segments:
 
     # Setting and clearing a slot
 
-    def set(self, slot: int, predicate: Predicate) -> Sequence[int]:
-        """Narrow a slot by a predicate; returns the rows on whose edge it is."""
-        return self._set(slot, *self.place(predicate))
-
-    def narrow(self, slot: int, least: float, greatest: float) -> Sequence[int]:
-        """`set` for an interval of numbers."""
-        return self._set(slot, *self._numbers(least, greatest))
-
-    def _set(self, slot: int, spans: list[tuple[int, int]], edges: Sequence[int]) -> Sequence[int]:
-        bits, capacity, first = self._bits_out, self.capacity, 0
-        for start, stop in spans:
+    def set(self, slot: int, predicate: Predicate) -> int:
+        """Narrow a slot by a predicate; returns a row with many edges, perhaps to be split, or -1."""
+        spans, edges = self.place(predicate)
+        bits, capacity, load, first = self._bits_out, self.capacity, self._load, 0
+        for start, stop in (*spans, (len(load), 0)):
             if first < start:
                 bits[first * capacity + slot : start * capacity : capacity] = 1
             first = stop
-        if first < len(self._load):
-            bits[first * capacity + slot : len(self._load) * capacity : capacity] = 1
-        load = self._load
+        crowded = -1
+        if isinstance(edges, range):  # everywhere: no split would help, so it counts for none
+            self._bits_edge[edges.start * capacity + slot : edges.stop * capacity : capacity] = 1
+            return -1
         for row in edges:
             self._bits_edge[row * capacity + slot] = 1
             load[row] += 1
-        return edges
+            if load[row] > self._limit:
+                crowded = row
+        return crowded
+
+    def narrow(self, slot: int, least: float, greatest: float) -> int:
+        """`set` for an interval of numbers, the common case; returns as `set` does."""
+        cuts, bits, capacity, load = self.cuts, self._bits_out, self.capacity, self._load
+        start, stop = bisect_right(cuts, least) + 3, bisect_right(cuts, greatest) + 3
+        bits[slot : start * capacity : capacity] = 1
+        bits[(stop + 1) * capacity + slot : len(load) * capacity : capacity] = 1
+        crowded = -1
+        if least != -inf and (start == 3 or cuts[start - 4] != least):
+            self._bits_edge[start * capacity + slot] = 1
+            load[start] += 1
+            if load[start] > self._limit:
+                crowded = start
+        if greatest != inf and (stop == len(cuts) + 3 or cuts[stop - 3] != nextafter(greatest, inf)):
+            self._bits_edge[stop * capacity + slot] = 1
+            load[stop] += 1
+            if load[stop] > self._limit:
+                crowded = stop
+        return crowded
 
     def clear(self, slot: int) -> None:
         stop = len(self._load) * self.capacity
@@ -206,7 +223,7 @@ class Segments:
         slots = list(self.edge[row].search(1))
         at = self._median(row, slots, predicates_of)
         if at is None:
-            self._load[row] = -len(slots)  # operators without bounds: look again when it has doubled
+            self._load[row] = -len(slots)  # look again when there are twice as many
             return
         if len(self._load) >= MAX_ROWS:
             gone = self._merge_quietest(row)
