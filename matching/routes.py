@@ -7,7 +7,7 @@ forgotten when the generation changes: whoever changes a table that a route depe
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Route = TypeVar("Route")
 
@@ -38,3 +38,35 @@ class Routes(Generic[Route]):
         self.generation += 1
         if self.known:
             self.known.clear()
+
+
+class RouteCache:
+    """One side's routes as the broker keeps them: valid in one generation of its tables, `routes` a plain
+    dict for the hot loop."""
+
+    __slots__ = ("_generation", "_limit", "_once", "routes")
+
+    def __init__(self, limit: int = 8192) -> None:
+        self.routes: dict[bytes, Any] = {}
+        self._once: set[bytes] = set()
+        self._generation = -1
+        self._limit = limit
+
+    def at(self, generation: int) -> dict[bytes, Any]:
+        """The routes valid in this generation."""
+        if generation != self._generation:
+            self._generation = generation
+            self.routes.clear()
+            self._once.clear()
+        return self.routes
+
+    def offer(self, attributes: bytes, route: Any) -> None:
+        """Keep the route if these attributes were offered before in this generation."""
+        if attributes not in self._once:
+            if len(self._once) >= self._limit:
+                self._once.clear()
+            self._once.add(attributes)
+            return
+        if len(self.routes) >= self._limit:
+            self.routes.clear()
+        self.routes[attributes] = route
