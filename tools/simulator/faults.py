@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, Leaving, LeaveDone, LeaveHeld
+from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, LeaveDone, LeaveHeld, Leaving
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
 from tools.simulator.network import End, Network

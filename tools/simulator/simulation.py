@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from time import perf_counter
 
+from grapevine.client.session import SessionSettings
 from matching.interface import Matcher
 from overlay.core import Core
 from overlay.profiles import tree_broker
@@ -29,7 +30,6 @@ from tools.simulator.scenario import Scenario, core_settings, draw, draw_float
 from tools.simulator.watcher import Watcher
 from tools.simulator.workloads import workload
 from tools.simulator.world import World
-from grapevine.client.session import SessionSettings
 
 FRESH = 5  # publications of each publisher in the liveness phase
 STEP_S = 0.25
@@ -192,8 +192,12 @@ class Simulation:
         for broker in staying:
             if broker.core is None or not broker.core.ready:
                 unrest.append(f"{broker.name} is not ready")
-            elif broker.core.clients and any(c.deliveries.in_flight for c in broker.core.clients.values()):
+                continue
+            if any(client.deliveries.in_flight for client in broker.core.clients.values()):
                 unrest.append(f"{broker.name} has deliveries in flight")
+            unrest += [
+                f"{broker.name} misses {peer.name}" for peer in broker.core.peers.values() if peer.link is None
+            ]
         if not self.oracle.reach.is_tree(len(staying)):
             unrest.append("the brokers are not one tree")
         return unrest

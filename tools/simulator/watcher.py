@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import KINDS, Message, Publish
-from overlay.clients.client import Client
 from overlay.behaviour import Quiet
+from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.links.session import Peer, Session
 from tools.simulator.broker import BrokerHost

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import EVERYTHING, Conjunction, Filter, Op, Predicate, Value, predicate_key
-from tools.simulator.random_filters import random_filter, random_attributes
+from tools.simulator.random_filters import random_attributes, random_filter
 
 Attributes = Mapping[str, Value]
 
