@@ -152,12 +152,13 @@ def _brokers(content: dict[str, Any], mistakes: list[str]) -> list[BrokerPlan]:
         return brokers
     for number, one in enumerate(given, 1):
         plan = {key: value for key, value in one.items() if key in PLAIN_KEYS}
-        plan["sections"] = {key: value for key, value in one.items() if key not in PLAIN_KEYS}
+        sections = {key: value for key, value in one.items() if key not in PLAIN_KEYS}
         if isinstance(plan.get("listen"), str):
             plan["listen"] = [plan["listen"]]
         made = _convert(plan, BrokerPlan, f"broker {one.get('name', number)}", mistakes)
         if made is not None:
-            mistakes += _section_mistakes(f"broker {made.name}", made.sections)
+            mistakes += _section_mistakes(f"broker {made.name}", sections)
+            made.sections = sections
             _enter(made, brokers, generated_names)
     return brokers
 

@@ -1,0 +1,131 @@
+"""Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 timeout or partial, 5 not allowed, 6 not found."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from grapevine.client.keys import Entry, write_entry
+from tools.pubctl.main import ENTRIES
+from tools.pubctl.running import run
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRAPEVINE_KEYS", str(tmp_path))
+    monkeypatch.delenv("PUBCTL_BROKER", raising=False)
+    return tmp_path
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["stauts"],
+        ["broker"],
+        ["broker", "lss"],
+        ["status", "--colour"],
+        ["-o", "xml", "status"],
+        ["-t", "soon", "status"],
+        ["-b", "http://here", "status"],
+        ["pub", "no-equals-sign"],
+        ["trace", "a=1", "--deliver", "--as-is"],
+        ["local", "up", "no-such-file.toml"],
+    ],
+)
+def test_usage(keys: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    said = capsys.readouterr()
+    assert said.out == "" or words == ["broker"]
+    assert said.err or words == ["broker"]
+
+
+def test_unreachable_and_unknown(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = free_address()
+    assert run(["-b", address, "-t", "1s", "status"]) == 3  # no key
+    write_entry(keys, Entry("b1", "", (address,)))
+    assert run(["-b", address, "-t", "300ms", "status"]) == 3  # nobody listens
+    assert run(["-b", "b1", "-t", "300ms", "status"]) == 3  # by its name
+    assert run(["-b", "nobody", "status"]) == 6
+    assert "nobody listens" in capsys.readouterr().err
+
+
+def test_silence_is_a_timeout(keys: Path) -> None:
+    """Somebody is there and takes the frame, but does not answer."""
+    import zmq
+
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    port = router.bind_to_random_port("tcp://127.0.0.1")
+    write_entry(keys, Entry("mute", "", (f"tcp://127.0.0.1:{port}",)))
+    try:
+        assert run(["-b", "mute", "-t", "500ms", "status"]) == 4
+    finally:
+        context.destroy(0)
+
+
+def test_errors_are_json_where_json_was_asked_for(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["-o", "json", "-b", "nobody", "link", "ls"], ["link", "ls", "-b", "nobody", "-o", "json"]):
+        assert run(words) == 6
+        document = json.loads(capsys.readouterr().out)
+        assert document["schema"] == "pubctl.link.ls/1"
+        assert document["error"]["code"] == "not-found"
+        assert document["error"]["exit"] == 6
+
+
+def test_changes_are_not_made_without_a_word(
+    keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topology = tmp_path / "t.toml"
+    topology.write_text("generate = { brokers = 2 }")
+    assert (
+        run(["local", "up", str(topology), "--dry-run", "--dir", str(tmp_path / "run"), "-o", "jsonl"]) == 0
+    )
+    assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == ["b1", "b2"]
+    assert not (tmp_path / "run").exists()
+    assert run(["local", "down", str(topology), "--dir", str(tmp_path / "run")]) == 6
+
+
+def test_config_check(keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "b.toml"
+    file.write_text("[broker]\nname = 'b1'\n[links]\npings = 1\nwindow = 0\n")
+    assert run(["config", "check", str(file), "-o", "json"]) == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["key"] for row in rows} == {"links.pings", "links.window"}
+    file.write_text("[broker]\nname = 'b1'\n")
+    assert run(["config", "check", str(file)]) == 0
+
+
+def test_every_command_loads_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ENTRIES:
+        assert run([name, "--help"]) == 0, name
+        assert "Usage: pubctl" in capsys.readouterr().out or name == "sim"
+
+
+def test_version_loads_nothing_and_is_quick() -> None:
+    code = (
+        "import sys; from tools.pubctl.main import main; main(['--version']); "
+        "sys.exit(sum(name in sys.modules for name in ('click', 'rich', 'zmq', 'msgspec')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert loaded.returncode == 0
+    assert loaded.stdout.startswith("pubctl ")
+    command = [sys.executable, "-m", "tools.pubctl.main", "--version"]
+    times = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True, env=os.environ)
+        times.append(time.monotonic() - began)
+    assert min(times) < 0.2, times
