@@ -287,9 +287,13 @@ class Client:
         link = self._engine.link
         if link is not None:
             self._sources = [int(link.socket.fd), int(link.monitor.fd)]
-            for source in self._sources:
-                self._loop.add_reader(source, self._plan)
-            self._plan()
+            self._loop.add_reader(self._sources[0], self._plan)
+            self._loop.add_reader(self._sources[1], self._listen)
+            self._listen()
+
+    def _listen(self) -> None:
+        self._engine.rumour = True
+        self._plan()
 
     def _unwatch(self) -> None:
         for source in self._sources:

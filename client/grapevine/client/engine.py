@@ -46,6 +46,7 @@ class Engine:
         self._give_up_at = 0.0
         self._unsent: deque[bytes] = deque()
         self._wrong = 0
+        self.rumour = False  # the shell saw something on the link's monitor
         self.relinked: Callable[[], None] = lambda: None  # the sockets to watch have changed
 
     # --- the crank --------------------------------------------------------------------------------
@@ -56,7 +57,8 @@ class Engine:
         if self.link is None and self._dial_at is not None and now >= self._dial_at:
             self._dial(now)
         more = False
-        if self.link is not None:
+        if self.link is not None and (self.rumour or not self._up):
+            self.rumour = False
             self._hear(self.link, now)
         if self.link is not None and self._up:
             more = self._drain(self.link, now)

@@ -267,6 +267,8 @@ class Client:
             for source, _ in poller.poll(int(sleep_s * 1000)):
                 if source == self._ear.fileno():
                     self._ear.recv(4096)
+                elif engine.link is not None and source is engine.link.monitor:
+                    engine.rumour = True
             self._sleeping = False
 
 
