@@ -68,7 +68,7 @@ class Table(Generic[Item]):
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
-            if _live(entry.source):
+            if not _yields(entry.source, source):
                 _shadow(source, 1)
                 return entry, Change.SAME
             _shadow(entry.source, 1)
@@ -93,6 +93,18 @@ class Table(Generic[Item]):
         _shadow(heir, -1)
         self._count(entry, heir, entry.sources[heir][0])
         return Change.MOVED
+
+    def move(self, entry: Entry[Item], item: Item, source: Session) -> None:
+        """From now on this source alone tells us of it, whoever did before."""
+        for other in list(entry.sources):
+            del self._of[other][entry]
+            if other is not entry.source:
+                _shadow(other, -1)
+        entry.sources.clear()
+        stamp = source.sync_number if isinstance(source, Peer) else 0
+        entry.sources[source] = (item, stamp)
+        self._of.setdefault(source, {})[entry] = None
+        self._count(entry, source, item)
 
     def release(self, entry: Entry[Item]) -> None:
         """A gone entry's number may be given again: nothing refers to it any more."""
@@ -130,6 +142,14 @@ class Table(Generic[Item]):
 
 def _live(source: Session) -> bool:
     return source.live if isinstance(source, Peer) else True
+
+
+def _yields(old: Session, new: Session) -> bool:
+    """Whether a new source's word counts at once. Behind a broken link the old word stands until the new
+    neighbour has said SyncDone: before, it may only repeat what somebody there heard from us."""
+    if not isinstance(old, Peer):
+        return False
+    return old.held or (old.link is None and not (isinstance(new, Peer) and not new.synced_by_peer))
 
 
 def _shadow(source: Session, change: int) -> None:
