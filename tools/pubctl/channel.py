@@ -159,7 +159,8 @@ class Channel:
             )
 
     def _silence(self) -> Failure:
-        if self._events & (zmq.EVENT_HANDSHAKE_SUCCEEDED):
+        ended = self._events & (zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        if self._events & zmq.EVENT_HANDSHAKE_SUCCEEDED or (self._events & zmq.EVENT_CONNECTED and not ended):
             return Failure(f"{self.address} has not answered within {self.timeout_s:g} s", TIMEOUT)
         if self._events & zmq.EVENT_CONNECTED:
             return Failure(f"{self.address} is not a broker of these keys ({self.keys})", UNREACHABLE)

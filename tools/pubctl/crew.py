@@ -105,8 +105,7 @@ class Crew:
 
     def up(self, topology: Topology, progress: Progress = lambda text: None) -> None:
         """Start every broker, parents first; each level is ready before the next is started."""
-        if running := self.alive:
-            raise Failure(f"{len(running)} of these brokers run already: `pubctl local down` ends them")
+        self.check_free()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.members = []
         for level in topology.levels():
@@ -114,6 +113,10 @@ class Crew:
             for member in members:
                 self.await_ready(member)
                 progress(member.name)
+
+    def check_free(self) -> None:
+        if running := self.alive:
+            raise Failure(f"{len(running)} of these brokers run already: `pubctl local down` ends them")
 
     def _start(self, broker: BrokerPlan, sections: Sections) -> Member:
         directory = self.directory / broker.name
@@ -176,8 +179,8 @@ class Crew:
     # --- down -------------------------------------------------------------------------------------
 
     def down(self, timeout_s: float = STOP_S, progress: Progress = lambda text: None) -> list[str]:
-        """End what runs; the names of those that had to be killed."""
-        for member in self.alive:
+        """End what runs, clients before brokers; the names of those that had to be killed."""
+        for member in reversed(self.alive):
             member.signal(signal.SIGTERM)
         killed = [] if self._ended(timeout_s, progress) else [member.name for member in self.alive]
         for member in self.alive:

@@ -72,6 +72,7 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
         ]
         show(lambda: Result(rows, COLUMNS, {"directory": str(crew.directory)}))
         return
+    crew.check_free()  # from here on, a failure ends all that was started
     with bar(current(), "starting", len(plan.brokers)) as progress:
         try:
             crew.up(plan, progress)
