@@ -1,4 +1,4 @@
-"""How fast is matching? `uv run --group bench python -m bench.matching --workload bluedove --subs 40000 -o json`
+"""How fast is matching? `uv run --group bench python -m bench.matching --workload bluedove --subs 40000`
 
 --mode match         our index, our scan, rtree and sqlite's R*Tree, interleaved, the median of five rounds
 --mode growth        our index from 1,000 subscriptions up to --subs, on all workloads
@@ -63,7 +63,13 @@ def table(rows: list[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:,.1f}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 if __name__ == "__main__":

@@ -95,7 +95,11 @@ class Boxes:
 def _constant(name: str, filters: list[Filter]) -> bool:
     """An equality that all filters share tells nothing apart; a tree is better off without it."""
     shared = next((p for p in filters[0].conjunctions[0] if p.attribute == name and p.op == Op.EQ), None)
-    return len(filters) > 1 and shared is not None and all(shared in filter.conjunctions[0] for filter in filters)
+    return (
+        len(filters) > 1
+        and shared is not None
+        and all(shared in filter.conjunctions[0] for filter in filters)
+    )
 
 
 class Rtree:
@@ -134,7 +138,9 @@ class SqliteRtree:
         columns = [f"{side}{i}" for i in range(len(self._boxes.names)) for side in ("low", "high")]
         self._base.execute(f"create virtual table boxes using rtree(id, {', '.join(columns)})")
         self._insert = f"insert into boxes values ({', '.join('?' * (1 + len(columns)))})"
-        self._base.executemany(self._insert, (self._row(sid, filter) for sid, filter in self._filters.items()))
+        self._base.executemany(
+            self._insert, (self._row(sid, filter) for sid, filter in self._filters.items())
+        )
         places = range(len(self._boxes.names))
         self._query = "select id from boxes where " + " and ".join(
             f"low{i} <= ?{i + 1} and high{i} >= ?{i + 1}" for i in places

@@ -111,8 +111,8 @@ def _made_up_quote(random: Random) -> Attributes:
 def _made_up_filter(random: Random) -> Filter:
     quote = _made_up_quote(random)
     triples: list[list[Value]] = [["class", "eq", "STOCK"], ["symbol", "eq", quote["symbol"]]]
-    for name in random.sample(("low", "high", "open", "close", "volume"), random.choice((0, 1, 1, 1, 2))):
-        triples.append([name, random.choice("<>"), quote[name]])
+    names = random.sample(("low", "high", "open", "close", "volume"), random.choice((0, 1, 1, 1, 2)))
+    triples += [[name, random.choice("<>"), quote[name]] for name in names]
     return _quote_filter(triples)
 
 

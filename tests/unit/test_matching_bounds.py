@@ -11,13 +11,16 @@ import tracemalloc
 from itertools import islice
 from pathlib import Path
 from random import Random
+from timeit import timeit
 
 import pytest
 
 from bench.matching_runs import strangers
 from bench.matching_workloads import workload
 from grapevine.filters import limits, parse
-from grapevine.filters.normal import Filter, Op, Predicate
+from grapevine.filters.checking import check
+from grapevine.filters.normal import Filter, Op, Predicate, predicate_key
+from matching.check import satisfied
 from matching.group import SHORT, warm_up
 from matching.index import Index
 
@@ -70,6 +73,20 @@ def test_a_strangers_largest_filter_costs_bounded_work(kind: str) -> None:
     assert index.explain(point).checked - before <= limits.CONJUNCTIONS
     index.remove(-1)
     assert index.statistics().rows == 500
+
+
+@pytest.mark.parametrize("kind", list(strangers()))
+def test_strangers_filters_are_within_the_limits(kind: str) -> None:
+    forms = [tuple(sorted(form, key=predicate_key)) for form in strangers()[kind][0].conjunctions]
+    check(Filter(tuple(sorted(forms, key=lambda form: tuple(map(predicate_key, form))))))
+
+
+def test_a_search_takes_time_with_the_sum_of_two_strings() -> None:
+    part, text = "a" * 90 + "b" + "a" * 8, "a" * limits.ATTRIBUTE_CHARS
+    predicates = (Predicate("s", Op.NOT_CONTAINS, part),)
+    quick = min(timeit(lambda: satisfied(predicates, {"s": text}), number=10) for _ in range(5))
+    plain = min(timeit(lambda: part in text, number=10) for _ in range(5))
+    assert quick < plain / 3
 
 
 def test_a_small_index_is_a_few_kilobytes_without_arrays() -> None:
@@ -126,8 +143,9 @@ def test_one_history_gives_one_answer_under_any_hash_seed() -> None:
         "filters, points = workload('quotes', 2000, 100, None)\n"
         "for sid, f in enumerate(filters): index.add(sid, f, sid % 9)\n"
         "for sid in range(0, 2000, 3): index.remove(sid)\n"
-        "for p in points: digest.update(repr((index.match(p), index.groups(p), index.deliveries(p))).encode())\n"
-        "for f in filters[:50]: digest.update(repr((index.covering(f), index.covered(f))).encode())\n"
+        "say = lambda *found: digest.update(repr(found).encode())\n"
+        "for p in points: say(index.match(p), index.groups(p), index.deliveries(p))\n"
+        "for f in filters[:50]: say(index.covering(f), index.covered(f), index.overlapping(f))\n"
         "print(digest.hexdigest(), index.statistics())"
     )
     root = Path(__file__).parents[2]

@@ -19,6 +19,8 @@ NAME_CHARS = 128
 # What `size` counts. A text of a filter is at most four times as long, hence below TEXT_CHARS: every
 # normal form that is allowed can be printed and read back.
 FILTER_SIZE = 16 * 1024
+PREDICATE_SIZE = 32
+SEARCH_SIZE = 512  # `contains` reads a whole text where others compare: a filter has about 30 of them
 
 # Signed, so that every client language has them.
 INT_MIN = -(2**63)

@@ -45,13 +45,15 @@ def normalise(expression: Expression) -> Filter:
 
 def size(filter: Filter) -> int:
     """What FILTER_SIZE limits: roughly the bytes of the form, never less than a quarter of its text."""
-    return sum(32 + _size(predicate) for conjunction in filter.conjunctions for predicate in conjunction)
+    return sum(_size(predicate) for conjunction in filter.conjunctions for predicate in conjunction)
 
 
 def _size(predicate: Predicate) -> int:
     operand = predicate.operand
+    own = limits.SEARCH_SIZE if predicate.op in (Op.CONTAINS, Op.NOT_CONTAINS) else limits.PREDICATE_SIZE
     values = operand if isinstance(operand, tuple) else (operand,)
-    return len(predicate.attribute) + sum(len(value) + 4 if isinstance(value, str) else 8 for value in values)
+    lengths = sum(len(value) + 4 if isinstance(value, str) else 8 for value in values)
+    return own + len(predicate.attribute) + lengths
 
 
 class _Expansion:
