@@ -201,6 +201,15 @@ def test_stranger_is_refused(overlay: Overlay, tmp_path: Path) -> None:
         grapevine.connect(b1.address, keys=False, timeout=1)
 
 
+def test_key_file_that_others_may_read_is_named(overlay: Overlay) -> None:
+    b1 = overlay.start("b1")
+    connect(b1).close()
+    secret = b1.keys / "user.client.secret"
+    secret.chmod(0o644)
+    with pytest.raises(grapevine.Error, match=f"chmod 600 {secret}"):
+        connect(b1, timeout=5)
+
+
 @pytest.mark.parametrize(
     ("brokers", "options"),
     [([], {}), ("udp://a:1", {}), ("tcp://a:1", {"on_slow": "panic"}), ("tcp://a:1", {"name": ""}),

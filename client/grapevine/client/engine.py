@@ -13,6 +13,7 @@ from time import monotonic
 
 import zmq
 
+from grapevine.client.keys import KeyFileError
 from grapevine.client.link import DOWN, UP, Link
 from grapevine.client.session import Event, Request, Session, State
 from grapevine.errors import Closed, Error, NotAllowed, Unreachable
@@ -165,7 +166,7 @@ class Engine:
         self.error = error
         self._choice += 1
         self._failures += 1
-        self._refusals = self._refusals + 1 if isinstance(error, NotAllowed) else 0
+        self._refusals = self._refusals + 1 if isinstance(error, NotAllowed | KeyFileError) else 0
         rounds, rest = divmod(self._failures, len(self._candidates))
         self.hopeless = self._refusals >= 2 * len(self._candidates)
         self._dial_at = now if rest else now + min(PAUSE_S * 2 ** min(rounds - 1, 10), PAUSE_MOST_S)
