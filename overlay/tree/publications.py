@@ -213,10 +213,9 @@ class Publications(Quiet):
                     route.take(run[start:index])
                 start = index
                 route = found if found is not None else self._route(side, publication.attributes)
-                if route not in used:
-                    used[route] = None
-                    if route.clients and source[0] not in route.named:
-                        self._name(route, source[0])
+                used[route] = None
+                if route.clients and source[0] not in route.named:
+                    self._name(route, source[0])
                 if sequence <= last:
                     route.pass_on(publication)
                     self.duplicates += len(route.clients)
