@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 from grapevine.client.keys import Entry, write_entry
+from tools.pubctl.invocation import prepare
 from tools.pubctl.main import ENTRIES
-from tools.pubctl.running import run
+from tools.pubctl.running import root, run
+from tools.pubctl.topology import build
 
 
 @pytest.fixture
@@ -129,3 +135,29 @@ def test_version_loads_nothing_and_is_quick() -> None:
         subprocess.run(command, check=True, capture_output=True, env=os.environ)
         times.append(time.monotonic() - began)
     assert min(times) < 0.2, times
+
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+CALLS = sorted(set(re.findall(r"(?:^\$ |`)pubctl ([^`\n]+)", GUIDE.read_text(), re.MULTILINE)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_guide_shows_commands_that_exist(call: str) -> None:
+    """Parsed to the last word, not run; prose may name a command without its arguments."""
+    words = prepare(shlex.split(re.sub(r" > \S+\.svg$", "", call)))
+    command: click.Command = root
+    context = None
+    try:
+        while isinstance(command, click.Group):
+            context = command.make_context("pubctl", words, parent=context)
+            _, found, words = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert found is not None, call
+            command = found
+        command.make_context("verb", words, parent=context)
+    except (click.MissingParameter, click.exceptions.NoArgsIsHelpError):
+        pass
+
+
+def test_the_guide_shows_topologies_that_can_be_built() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert [len(build(tomllib.loads(block)).brokers) for block in blocks] == [7, 2]

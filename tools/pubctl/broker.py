@@ -13,7 +13,7 @@ from tools.pubctl.channel import Channel, Reply, opened
 from tools.pubctl.commands import agreed, changes, group
 from tools.pubctl.failure import NOT_FOUND, Failure
 from tools.pubctl.invocation import current
-from tools.pubctl.output import Column, Result, listed, show
+from tools.pubctl.output import Column, Result, listed, several, show
 from tools.pubctl.status import overview
 
 LISTED = (
@@ -114,7 +114,9 @@ def drain(name: str, dry_run: bool, yes: bool) -> None:
     with opened() as channel:
         row = describe(channel, name)
         children = [r["name"] for r in reports(channel.ask("broker.ls")) if r.get("parent") == name]
-        what = f"drain {name} ({row['clients']} clients, {len(children)} brokers below it)"
+        what = (
+            f"drain {name} ({several(row['clients'], 'client')}, {several(len(children), 'broker')} below it)"
+        )
         if agreed(what, dry_run, yes):
             reply = channel.ask("broker.drain", broker=name)
             current().say(f"{name} is leaving; it ends when everything it holds is settled")

@@ -170,6 +170,10 @@ def count(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
 
 
+def several(amount: int, noun: str) -> str:
+    return f"{count(amount)} {noun}{'' if amount == 1 else 's'}"
+
+
 def size(value: float) -> str:
     for limit, unit in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
         if value >= limit:

@@ -9,7 +9,7 @@ import click
 from tools.pubctl.answers import Row, reports
 from tools.pubctl.channel import Reply, opened
 from tools.pubctl.commands import Command
-from tools.pubctl.output import Column, Result, count, percent, show, size
+from tools.pubctl.output import Column, Result, count, percent, several, show, size
 
 COLUMNS = (
     Column("name", "broker", style="bold"),
@@ -63,7 +63,7 @@ def totals(brokers: list[Row]) -> dict[str, Any]:
 
 def summary(all: dict[str, Any]) -> str:
     return (
-        f"{all['brokers']} brokers ({all['ready']} ready), {all['clients']} clients, "
-        f"{count(all['subscriptions'])} subscriptions; {count(all['accepted'])} accepted, "
+        f"{several(all['brokers'], 'broker')} ({all['ready']} ready), {several(all['clients'], 'client')}, "
+        f"{several(all['subscriptions'], 'subscription')}; {count(all['accepted'])} accepted, "
         f"{count(all['delivered'])} delivered"
     )

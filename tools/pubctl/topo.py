@@ -14,7 +14,7 @@ from tools.pubctl.channel import Channel, Reply, opened
 from tools.pubctl.commands import group
 from tools.pubctl.graph import Edge, Graph, add_rates, build
 from tools.pubctl.invocation import Duration
-from tools.pubctl.output import Column, Result, count, show
+from tools.pubctl.output import Column, Result, count, several, show
 
 COLUMNS = (
     Column("upper", style="bold"),
@@ -79,7 +79,8 @@ def subtitle(graph: Graph) -> str:
     nodes = graph.nodes.values()
     clients, subscriptions = sum(n.clients for n in nodes), sum(n.subscriptions for n in nodes)
     return (
-        f"{len(nodes)} brokers, {clients} clients, {count(subscriptions)} subscriptions, "
+        f"{several(len(nodes), 'broker')}, {several(clients, 'client')}, "
+        f"{several(subscriptions, 'subscription')}, "
         f"{count(sum(n.accepted for n in nodes))} publications accepted, "
         f"{count(sum(n.delivered for n in nodes))} delivered"
     )

@@ -21,7 +21,7 @@ from tools.pubctl.channel import Channel, Reply, locate, opened
 from tools.pubctl.commands import Command
 from tools.pubctl.failure import USAGE, Failure
 from tools.pubctl.invocation import current
-from tools.pubctl.output import Column, Result, show
+from tools.pubctl.output import Column, Result, several, show
 
 if TYPE_CHECKING:
     from grapevine import Client
@@ -95,7 +95,9 @@ def traced(reply: Reply) -> Result:
         "brokers": len(rows),
         "clients": clients,
     }
-    footer = f"{len(rows)} brokers on the path, {clients} clients at {len(reached)} of them"
+    footer = (
+        f"{several(len(rows), 'broker')} on the path, {several(clients, 'client')} at {len(reached)} of them"
+    )
     return Result(
         rows, COLUMNS, extra, footer=footer, missing=reply.missing, text=lambda screen: draw(screen, rows)
     )
