@@ -107,7 +107,8 @@ class Client:
         sequence: int | None = None,
     ) -> int:
         """Hands a publication over and returns its sequence number; blocks while the window is full."""
-        with self._lock:
+        self._lock.acquire()  # half the price of `with`, and this is paid per publication
+        try:
             session = self._session
             outgoing = session.outgoing
             if outgoing.appended >= outgoing.bound:
@@ -116,6 +117,8 @@ class Client:
             if self._sleeping:
                 self._wake()
             return number
+        finally:
+            self._lock.release()
 
     def flush(self, timeout: float | None = None, until: Until = "settled") -> None:
         """Returns when everything published so far is `until`; Undelivered names what did not arrive."""
