@@ -3,8 +3,8 @@
 * Each attribute has its `Segments`; `out` of the rows a publication falls in, ORed, leaves the candidates
   as zeros. Listing them checks all exactly: `cells` (see `bounds`) are compared for all of them at once. A
   slot is `odd` if the cells do not say all of it; then its predicates are asked one by one.
-* "Which groups" does not list: candidates without an `edge` bit match for sure, and are seen as bytes that
-  have an owner. Those on an edge are checked for groups not found by then.
+* "Which groups" does not list many: candidates without an `edge` bit match for sure, and are seen as bytes
+  that have an owner. Those on an edge are checked for groups not found by then.
 * An attribute gets segments when enough rows ask for it; until then the rows that do are `unsure`: on the
   edge of every match.
 """
@@ -35,6 +35,7 @@ MAX_TABLES = 32
 MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
 _AT_ONCE = 8  # the first attributes get segments without being asked for often
 _FEW = 4  # below, checking one by one is cheaper than numpy
+_MANY = 256  # candidates; above, "which groups" does not list them
 _GROWTH = 4096  # slots added at once, at most
 
 
@@ -198,8 +199,8 @@ class Block:
 
     # Matching
 
-    def _hits(self, attributes: Attributes) -> Ints | list[int]:
-        """The slots that match. Checking all candidates at once costs less than finding the sure ones."""
+    def _out(self, attributes: Attributes) -> tuple[bitarray, list[float]]:
+        """(zeros: the candidates, the publication's numbers as the cells want them)"""
         get = attributes.get
         out = self._dead.copy()
         point: list[float] = []
@@ -211,6 +212,11 @@ class Block:
             else:
                 out |= table.out[table.row(value)]
                 point += number_pair(value)
+        return out, point
+
+    def _hits(self, attributes: Attributes) -> Ints | list[int]:
+        """The slots that match. Checking all candidates at once costs less than finding the sure ones."""
+        out, point = self._out(attributes)
         slots = list(out.search(0))
         if len(slots) < _FEW:
             return [slot for slot in slots if satisfied(self._predicates(slot), attributes)]
@@ -225,19 +231,6 @@ class Block:
         kept = [s for s in passed.tolist() if not odd[s] or satisfied(self._predicates(s), attributes)]
         return np.array(kept, np.int64)
 
-    def _sift(self, attributes: Attributes) -> tuple[bitarray, bitarray]:
-        """(zeros: the sure matches, ones: those on an edge)"""
-        get = attributes.get
-        out = self._dead.copy()
-        edge = self._unsure.copy()
-        for table in self.tables:
-            row = table.row(get(table.attribute))
-            out |= table.out[row]
-            edge |= table.edge[row]
-        edge |= out
-        out ^= edge
-        return edge, out
-
     def sids(self, attributes: Attributes) -> list[int]:
         found = self._sids[self._hits(attributes)]
         found.sort()
@@ -245,21 +238,38 @@ class Block:
         return sids
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
-        sure, edge = self._sift(attributes)
-        used: Ints = (_octets(sure) != 255).nonzero()[0]
-        if len(used):
-            owners = self._slots.owners[used]
-            hit = np.bincount(owners).nonzero()[0].tolist()
-            if hit[0] == SHARED:
-                del hit[0]
-                self._shared_anchors(used[owners == SHARED], sure, found)
-            found.update(map(self._slots.group, hit))
-        group_of = memoryview(self._groups)  # type: ignore[arg-type]
-        slots = [slot for slot in edge.search(1) if group_of[slot] not in found]
+        out, point = self._out(attributes)
+        if out.count(0) > _MANY:
+            edge = self._edge(attributes)
+            edge |= out
+            self._sure_anchors(edge, found)
+            edge ^= out
+            group_of = memoryview(self._groups)  # type: ignore[arg-type]
+            slots = [slot for slot in edge.search(1) if group_of[slot] not in found]
+        else:
+            slots = list(out.search(0))
         if slots:
-            point = [x for table in self.tables for x in number_pair(attributes.get(table.attribute))]
             passed = self._checked(np.array(slots, np.int64), point, attributes)
             found.update(self._groups[passed].tolist())
+
+    def _edge(self, attributes: Attributes) -> bitarray:
+        """Ones: the slots that a value of the same segments need not satisfy."""
+        edge = self._unsure.copy()
+        for table in self.tables:
+            edge |= table.edge[table.row(attributes.get(table.attribute))]
+        return edge
+
+    def _sure_anchors(self, sure: bitarray, found: set[int]) -> None:
+        """Zeros are matches: a byte with one is its owner's, and the bits of a shared byte their rows'."""
+        used: Ints = (_octets(sure) != 255).nonzero()[0]
+        if not len(used):
+            return
+        owners = self._slots.owners[used]
+        hit = np.bincount(owners).nonzero()[0].tolist()
+        if hit[0] == SHARED:
+            del hit[0]
+            self._shared_anchors(used[owners == SHARED], sure, found)
+        found.update(map(self._slots.group, hit))
 
     def _shared_anchors(self, used: Ints, sure: bitarray, found: set[int]) -> None:
         bits = np.unpackbits(_octets(sure)[used], bitorder="little")
@@ -341,9 +351,9 @@ class Block:
     # For people
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
-        """(rows left by the bits, rows on an edge of a segment)"""
-        sure, edge = self._sift(attributes)
-        return sure.count(0) + edge.count(), edge.count()
+        """(rows left by the bits, those of them on an edge of a segment)"""
+        out, _ = self._out(attributes)
+        return out.count(0), (self._edge(attributes) & ~out).count()
 
     def bytes(self) -> int:
         arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes

@@ -51,7 +51,8 @@ class Columns:
         self._groups = np.zeros(32, np.int64)
         self._labels = np.zeros(32, LABEL)
         self._sids = np.zeros(32, np.int64)
-        self.sorted = True
+        self.sorted = False  # by group; then `starts` has the first slot of each, `names` the groups
+        self._starts = self._names = np.zeros(0, np.int64)
         self._idle = 0  # matches since the last change
         for row in rows:
             self.add(row)
@@ -159,9 +160,13 @@ class Columns:
             self._extra = {
                 row.slot: self._extra[old] for row, old in zip(self._rows, former) if old in self._extra
             }
+        groups = self._groups[:count]
+        self._starts = np.concatenate(([0], (groups[1:] != groups[:-1]).nonzero()[0] + 1))
+        self._names = groups[self._starts]
         self.sorted = True
 
-    def _hits(self, attributes: Attributes) -> Ints:
+    def _point(self, attributes: Attributes) -> list[float]:
+        """The publication as the columns see it."""
         get = attributes.get
         point: list[float] = []
         for attribute, codes, side in self._plan:
@@ -174,17 +179,21 @@ class Columns:
                 point.append(-inf)
             else:
                 point.append(_code_pair(codes, value)[side])
-        hits = self._at_or_below(point)
+        return point
+
+    def _hits(self, attributes: Attributes) -> Ints:
+        hits = self._below(self._point(attributes)).nonzero()[0]
         if self._extra:
             keep = [slot for slot in hits.tolist() if self._passes(slot, attributes)]
             return np.array(keep, np.int64)
         return hits
 
-    def _at_or_below(self, point: list[float]) -> Ints:
+    def _below(self, point: list[float]) -> Bools:
+        """Which rows have every cell at or below the point's."""
         if not point:
-            return np.arange(len(self._rows))
+            return np.ones(len(self._rows), np.bool_)
         below: Bools = np.logical_and.reduce(self._live <= np.array(point)[:, None])
-        return below.nonzero()[0]
+        return below
 
     def _passes(self, slot: int, attributes: Attributes) -> bool:
         extra = self._extra.get(slot)
@@ -195,7 +204,13 @@ class Columns:
         return found
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
-        found.update(self._groups[self._hits(attributes)].tolist())
+        if not self.sorted:
+            self._settle()
+        if self.sorted and not self._extra:
+            hit = np.logical_or.reduceat(self._below(self._point(attributes)), self._starts)
+            found.update(self._names[hit].tolist())
+        else:
+            found.update(self._groups[self._hits(attributes)].tolist())
 
     def labels(self, attributes: Attributes) -> tuple[Ints, Labels]:
         """Groups and labels of the matches, sorted by group if `sorted`."""
@@ -205,10 +220,10 @@ class Columns:
         return self._groups[hits], self._labels[hits]
 
     def covering(self, profile: Profile) -> Split:
-        return self._split(profile, self._at_or_below(self._vector(profile, profile.least, False)))
+        return self._split(profile, self._below(self._vector(profile, profile.least, False)))
 
     def overlapping(self, profile: Profile) -> Split:
-        return self._split(profile, self._at_or_below(self._vector(profile, profile.crossed, True)))
+        return self._split(profile, self._below(self._vector(profile, profile.crossed, True)))
 
     def covered(self, profile: Profile) -> Split:
         """Rows at least as narrow in every attribute that `profile` knows; extras may make them so."""
@@ -222,7 +237,7 @@ class Columns:
             code = self._codes.get(attribute, {}).get(value, _UNKNOWN)
             self._narrow(mask, (attribute, False), (code, -code) if code != _UNKNOWN else (inf, inf))
         mask[list(self._extra)] = True
-        return self._split(profile, mask.nonzero()[0])
+        return self._split(profile, mask)
 
     def _narrow(self, mask: Bools, name: tuple[str, bool], bounds: Pair) -> None:
         for side, bound in enumerate(bounds):
@@ -247,10 +262,10 @@ class Columns:
                 point.append(inf if crossed or attribute in profile.attributes else -inf)
         return point
 
-    def _split(self, profile: Profile, hits: Ints) -> Split:
+    def _split(self, profile: Profile, mask: Bools) -> Split:
+        rows = [self._rows[slot] for slot in mask.nonzero()[0].tolist()]
         if profile.exact and not self._extra:
-            return [self._rows[slot] for slot in hits.tolist()], []
-        rows = [self._rows[slot] for slot in hits.tolist()]
+            return rows, []
         if not profile.exact:
             return [], rows
         odd = [row for row in rows if row.slot in self._extra]

@@ -30,6 +30,7 @@ SIZES = {
         (segments, "MAX_ROWS"): 10,
         (block, "_AT_ONCE"): 2,
         (block, "_FEW"): 0,
+        (block, "_MANY"): 0,
         (blocks, "_SMALL"): 0,
     },
 }
