@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from typing import NamedTuple
 
-PAYLOAD = bytes(range(200))
+PAYLOAD = b"x" * 200  # no byte that ends a frame of any peer's protocol
 
 
 class Topics(NamedTuple):
@@ -25,6 +27,16 @@ class Topics(NamedTuple):
 
     def topic(self, index: int) -> str:
         return f"t{index:03d}"
+
+    def bursts(self, message: Callable[[str], bytes]) -> Iterator[bytes]:
+        """All publications as the bytes of batches, each distinct batch built once."""
+        messages = [message(self.topic(index)) for index in range(self.topics)]
+        period = max(self.batch, self.topics)
+        distinct = [
+            b"".join(messages[(first + i) % self.topics] for i in range(self.batch))
+            for first in range(0, period, self.batch)
+        ]
+        return islice(cycle(distinct), self.publications // self.batch)
 
 
 def topic_workloads(scale: float = 1.0, batch: int = 100) -> dict[str, Topics]:

@@ -49,17 +49,11 @@ class Nats(Process):
         connection.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
         assert connection.recv(65536) == b"PONG\r\n"
         size = len(workload.payload)
-        messages = [
-            f"PUB {workload.topic(topic)} {size}\r\n".encode() + workload.payload + b"\r\n"
-            for topic in range(workload.topics)
-        ]
-        cycle = max(workload.batch, workload.topics)
-        bursts = [
-            b"".join(messages[(first + i) % workload.topics] for i in range(workload.batch))
-            for first in range(0, cycle, workload.batch)
-        ]
+        bursts = workload.bursts(
+            lambda topic: f"PUB {topic} {size}\r\n".encode() + workload.payload + b"\r\n"
+        )
         go()
-        for index in range(workload.publications // workload.batch):
-            connection.sendall(bursts[index % len(bursts)])
+        for burst in bursts:
+            connection.sendall(burst)
         connection.sendall(b"PING\r\n")
         assert connection.recv(65536).endswith(b"PONG\r\n")
