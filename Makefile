@@ -25,7 +25,7 @@ setup: $(UV)  ## uv and the locked environment in .venv
 	$(SYNC)
 
 demo: setup  ## an overlay of real brokers on this machine, end to end (KEEP=1 leaves it running)
-	$(RUN) pubctl demo $(if $(KEEP),--keep)
+	$(RUN) pubctl demo --picture build/overlay.svg $(if $(KEEP),--keep)
 
 test: $(UV)  ## every stage of the tests, with its time (STAGES="unit sim" picks some)
 	@UV='$(UV)' SYNC='$(SYNC)' $(PYTHON) tests/stages.py $(STAGES)

@@ -1,29 +1,33 @@
-"""`pubctl sim run`: the simulator's own command."""
+"""`pubctl sim run`: the simulator's own command, under this roof."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 import click
 
 from tools.pubctl.commands import group
+from tools.pubctl.invocation import current
 
 
 @group("sim", "Simulated overlays with faults, judged by an oracle.")
 def sim() -> None: ...
 
 
-@sim.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
-    add_help_option=False,
-)
-@click.pass_context
-def run(context: click.Context) -> None:
-    """Run a SCENARIO (`quick` ships)."""
-    command: Any = import_module("tools.simulator.__main__")
-    context.exit(command.main(_words(context), standalone_mode=False) or 0)
+class Through(click.Command):
+    """Takes every word as it is: they are the other command's."""
+
+    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        context.args = words
+        return words
 
 
-def _words(context: click.Context) -> list[str]:
-    return list(context.args)
+def run() -> None:
+    context = click.get_current_context()
+    said = current().said
+    words = [*(["-o", said["output"]] if "output" in said else []), *context.args]
+    main = import_module("tools.simulator.__main__").main
+    context.exit(main(words) or 0)
+
+
+sim.add_command(Through("run", callback=run, help="Run a scenario (`quick` ships), with faults, by a seed."))

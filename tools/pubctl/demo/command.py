@@ -35,12 +35,18 @@ from tools.pubctl.tracing import draw, followed
 
 SETTLE_S = 30.0
 QUIET_S = 0.4
+
+
+def whole(number: int) -> str:
+    return f"{number:,}"
+
+
 COLUMNS = (
     Column("name", "subscriber", style="bold"),
     Column("broker"),
     Column("filter"),
-    Column("expected", "", count, right=True),
-    Column("received", "", count, right=True),
+    Column("expected", "", whole, right=True),
+    Column("received", "", whole, right=True),
     Column("exact", "", lambda exact: "yes" if exact else "NO"),
     Column("p50_ms", "p50 ms", right=True),
     Column("p99_ms", "p99 ms", right=True),
