@@ -199,6 +199,7 @@ def test_local_up_status_down(tmp_path: Path) -> None:
     finally:
         pubctl("local", "down", *words)
     assert not processes_of(directory)
+    assert not list((tmp_path / "keys").glob("*.broker.toml"))
     pubctl("local", "status", *words, code=6)
 
 

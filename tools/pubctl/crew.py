@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from daemon.settings.reference import toml_value
+from grapevine.client.keys import Entry, default_directory, entry_path
 from tools.pubctl.channel import Channel
 from tools.pubctl.failure import FAILED, TIMEOUT, Failure
 from tools.pubctl.topology import BrokerPlan, Sections, Topology
@@ -37,6 +38,7 @@ class Member(msgspec.Struct):
     address: str
     directory: str
     kind: str = "broker"
+    keys: str = ""  # the directory where a broker wrote its address and key
 
     @property
     def control(self) -> str:
@@ -126,12 +128,11 @@ class Crew:
             sections.setdefault("security", {})["keys"] = str(self.keys)
         config = directory / "grapevined.toml"
         config.write_text(toml(sections))
-        member = self.launch(
-            broker.name,
-            broker.address,
-            directory,
-            [sys.executable, "-P", "-m", "daemon.main", "--config", str(config)],
-        )
+        command = [sys.executable, "-P", "-m", "daemon.main", "--config", str(config)]
+        member = self.launch(broker.name, broker.address, directory, command)
+        configured = sections.get("security", {}).get("keys")
+        member.keys = str(Path(configured).expanduser() if configured else default_directory())
+        self._write()
         if len(member.control.encode()) - len("ipc://") > SOCKET_PATH_BYTES:
             raise Failure(f"{member.control} is too long for a socket: use a shorter --dir")
         return member
@@ -186,6 +187,8 @@ class Crew:
         for member in self.alive:
             member.signal(signal.SIGKILL)
         self._ended(timeout_s, progress)
+        for member in self.members:
+            forget_key(member)
         (self.directory / FILE).unlink(missing_ok=True)
         self.members = []
         return killed
@@ -200,6 +203,18 @@ class Crew:
                 progress(name)
             running = still
         return not running
+
+
+def forget_key(member: Member) -> None:
+    """Who listens at this address next has another key: nobody should find the old one."""
+    if not member.keys:
+        return
+    path = entry_path(Path(member.keys), Entry(member.name, ""))
+    try:
+        if member.address in path.read_text():
+            path.unlink()
+    except OSError:
+        pass  # gone, or not ours
 
 
 def toml(sections: Sections) -> str:
