@@ -112,6 +112,15 @@ class Attachments(Quiet):
         client.forget_introductions()
         self.subscriptions.generation += 1
         self._connect(client, link, True, now)
+        self._introduce_again(client)
+
+    def _introduce_again(self, client: Client) -> None:
+        """What is sent once more may come from publishers whose names were lost with the old link."""
+        out = client.deliveries
+        waiting = [publication for publication, _ in out.backlog]
+        for publication in (*out.between(out.settled + 1, out.end()), *waiting):
+            for known in self.subscriptions.advertisements.of_publisher(publication.publisher)[:1]:
+                client.introduce(publication.publisher, known.publisher_name, known.home_name)
 
     def _connect(self, client: Client, link: Link, resumed: bool, now: float) -> None:
         client.link, link.session = link, client
