@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -139,6 +140,12 @@ class Assembly:
 
     # --- the end ---------------------------------------------------------------------------------
 
+    def _end_context(self) -> None:
+        """Wait for the frames that sockets hold, but not for a socket that a mistake of ours left open."""
+        ending = threading.Thread(target=self.context.term, daemon=True)
+        ending.start()
+        ending.join(self.settings.transport.linger_s + 1)
+
     def close(self) -> None:
         """Send what the sockets hold, for a limited time, and let go of everything."""
         for wire in list(self.wires):
@@ -147,7 +154,7 @@ class Assembly:
             door.close(int(self.settings.transport.linger_s * 1000))
         if self.delivery_log is not None:
             self.delivery_log.close()
-        self.context.term()
+        self._end_context()
         if self.control.startswith("ipc:///"):
             Path(self.control.removeprefix("ipc://")).unlink(missing_ok=True)
         self.state.close()

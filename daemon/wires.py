@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import zmq
 
@@ -107,9 +108,12 @@ class Door:
                 self.gone.append(wire)
 
 
+_monitors = count(1)
+
+
 def monitor_of(socket: Socket, events: int) -> Socket:
     """A socket that hears of these events, without a limit: a full one would stop the sender's thread."""
-    address = f"inproc://monitor-{id(socket)}"
+    address = f"inproc://monitor-{next(_monitors)}"
     socket.monitor(address, events)
     monitor: Socket = socket.context.socket(zmq.PAIR)
     monitor.setsockopt(zmq.RCVHWM, 0)
@@ -156,8 +160,8 @@ class Wires:
         now: float,
     ) -> Wire:
         """A DEALER about to connect; `broken` is called when its connection ends."""
-        wire = self._add(dealer, Kind.PEER, address, now)
         monitor = monitor_of(dealer, BROKEN)
+        wire = self._add(dealer, Kind.PEER, address, now)
         self._monitors[wire] = monitor
         self._watch.add(monitor, self._breaks(wire, monitor, broken))
         self._watch.add(dealer, lambda later: read(wire, later))
