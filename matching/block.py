@@ -24,6 +24,7 @@ from matching.bounds import number_bounds, number_pair
 from matching.check import satisfied
 from matching.cutting import LABEL
 from matching.interface import Attributes
+from matching.listing import zeros
 from matching.profile import Profile
 from matching.row import Row, Split
 from matching.segments import Segments
@@ -34,7 +35,6 @@ Ints = npt.NDArray[np.int64]
 MAX_TABLES = 32
 MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
 _AT_ONCE = 8  # the first attributes get segments without being asked for often
-_FEW = 4  # below, checking one by one is cheaper than numpy
 _MANY = 256  # candidates; above, "which groups" does not list them
 _GROWTH = 4096  # slots added at once, at most
 
@@ -214,13 +214,10 @@ class Block:
                 point += number_pair(value)
         return out, point
 
-    def _hits(self, attributes: Attributes) -> Ints | list[int]:
+    def _hits(self, attributes: Attributes) -> Ints:
         """The slots that match. Checking all candidates at once costs less than finding the sure ones."""
         out, point = self._out(attributes)
-        slots = list(out.search(0))
-        if len(slots) < _FEW:
-            return [slot for slot in slots if satisfied(self._predicates(slot), attributes)]
-        return self._checked(np.array(slots, np.int64), point, attributes)
+        return self._checked(zeros(out), point, attributes)
 
     def _checked(self, slots: Ints, point: list[float], attributes: Attributes) -> Ints:
         """Those of the slots whose rows match; `point` has the publication's numbers."""
@@ -246,11 +243,10 @@ class Block:
             edge ^= out
             group_of = memoryview(self._groups)  # type: ignore[arg-type]
             slots = [slot for slot in edge.search(1) if group_of[slot] not in found]
-        else:
-            slots = list(out.search(0))
-        if slots:
             passed = self._checked(np.array(slots, np.int64), point, attributes)
-            found.update(self._groups[passed].tolist())
+        else:
+            passed = self._checked(zeros(out), point, attributes)
+        found.update(self._groups[passed].tolist())
 
     def _edge(self, attributes: Attributes) -> bitarray:
         """Ones: the slots that a value of the same segments need not satisfy."""
@@ -295,7 +291,7 @@ class Block:
                 ends.append(None)
             for end in ends:
                 out |= table.out[table.row(end)]
-        slots = np.array(list(out.search(0)), np.int64)
+        slots = zeros(out)
         point = [bound for table in self.tables for bound in profile.least(table.attribute)]
         return self._split(profile, slots[self._at_or_below(slots, point)])
 
@@ -313,7 +309,7 @@ class Block:
                 if abs(beyond) != inf:
                     row = table.row(beyond)
                     inside &= table.out[row] | table.edge[row]
-        slots = np.array(list(inside.search(1)), np.int64)
+        slots = zeros(~inside)
         for column, bound in bounds:
             slots = slots[self._cells[slots, column] >= bound]
         odd = (~self._dead & self._odd).search(1)
@@ -329,7 +325,7 @@ class Block:
         )
 
     def overlapping(self, profile: Profile) -> Split:
-        slots = np.array(list(self._dead.search(0)), np.int64)
+        slots = zeros(self._dead)
         point = [bound for table in self.tables for bound in profile.crossed(table.attribute)]
         return self._split(profile, slots[self._at_or_below(slots, point)])
 

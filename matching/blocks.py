@@ -120,9 +120,9 @@ class Blocks:
 
     def sids(self, attributes: Attributes) -> list[int]:
         found: list[int] = []
-        for block in self._parts:
-            if block is not None:
-                found += block.sids(attributes)
+        for part in self._parts:
+            if part is not None:
+                found += part.sids(attributes)
         return found
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:

@@ -29,7 +29,6 @@ SIZES = {
         (segments, "MIN_EDGES"): 1,
         (segments, "MAX_ROWS"): 10,
         (block, "_AT_ONCE"): 2,
-        (block, "_FEW"): 0,
         (block, "_MANY"): 0,
         (blocks, "_SMALL"): 0,
     },
