@@ -58,7 +58,7 @@ class Matrix:
 
 
 def read_matrix(path: Path) -> list[list[float]]:
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()  # noqa: SIM115
     with opened as lines:
         return [[float(cell) for cell in row] for row in csv.reader(lines) if row and _number(row[-1])]
 

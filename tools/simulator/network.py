@@ -1,9 +1,9 @@
 """Connections between hosts: FIFO and reliable until they break, then an unknown suffix is lost both ways.
 
-A connection has two ends, each with the number by which its host knows it. What is on its way to an end lies in
-that end's `flight` with its time of arrival. A clog or a wall delays frames and never loses one; `cut` loses;
-`close` is what a host does on purpose: everything sent before arrives first. A host may never hear that its
-connection is gone: its own pings have to find out.
+A connection has two ends, each with the number by which its host knows it. What is on its way to an end
+lies in that end's `flight` with its time of arrival. A clog or a wall delays frames and never loses one;
+`cut` loses; `close` is what a host does on purpose: everything sent before arrives first. A host may never
+hear that its connection is gone: its own pings have to find out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which brokers must know a subscription: the promise of a confirmation, computed from outside.
 
-Brokers are bits. A *connected* link is past SyncDone at both ends; a *held* one is a session that neither side
-has given up. When a subscription is confirmed its reach is what is connected to its home; a link that becomes
-connected extends it; a link that is lost cuts it back to what is still held together; a broker that crashes
-leaves it until a connected link brings it back. (DECISIONS 11 and 20.)
+Brokers are bits. A *connected* link is past SyncDone at both ends; a *held* one is a session that neither
+side has given up. When a subscription is confirmed its reach is what is connected to its home; a link that
+becomes connected extends it; a link that is lost cuts it back to what is still held together; a broker that
+crashes leaves it until a connected link brings it back. (DECISIONS 11 and 20.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One run: a world from a scenario and a seed, through its phases.
 
-Safety: load and faults, judged by the oracle as it happens. Liveness: everything is healed; the overlay must
-come to rest, everything must be settled, a fresh publication must reach exactly its subscribers, the tables must
-be what brute force says, and when everybody has left nothing may remain.
+Safety: load and faults, judged by the oracle as it happens. Liveness: everything is healed; the overlay
+must come to rest, everything must be settled, a fresh publication must reach exactly its subscribers, the
+tables must be what brute force says, and when everybody has left nothing may remain.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Simulation:
     def _make_apps(self, random: Random) -> list[App]:
         clients = self.scenario.clients
         publishers, subscribers = draw(clients.publishers, random), draw(clients.subscribers, random)
-        return [self._make_app(number, number < publishers, random) for number in range(publishers + subscribers)]
+        count = publishers + subscribers
+        return [self._make_app(number, number < publishers, random) for number in range(count)]
 
     def _make_app(self, number: int, publishes: bool, random: Random) -> App:
         clients, load = self.scenario.clients, self.scenario.load
@@ -125,7 +126,9 @@ class Simulation:
             self.oracle,
             random=self.world.stream(f"host c{number}"),
             digest=self.digest,
-            settings=SessionSettings(publish_window=window, receive_window=window, attach_s=2.0, silent_s=4.0),
+            settings=SessionSettings(
+                publish_window=window, receive_window=window, attach_s=2.0, silent_s=4.0
+            ),
         )
         host.skew_s = random.uniform(-1, 1) * self.scenario.network.skew_s
         self.watcher.add_client(host)
@@ -196,7 +199,9 @@ class Simulation:
             if any(client.deliveries.in_flight for client in broker.core.clients.values()):
                 unrest.append(f"{broker.name} has deliveries in flight")
             unrest += [
-                f"{broker.name} misses {peer.name}" for peer in broker.core.peers.values() if peer.link is None
+                f"{broker.name} misses {peer.name}"
+                for peer in broker.core.peers.values()
+                if peer.link is None
             ]
         if not self.oracle.reach.is_tree(len(staying)):
             unrest.append("the brokers are not one tree")

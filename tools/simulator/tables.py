@@ -1,8 +1,9 @@
 """Tables against brute force, when the world is at rest (DECISIONS 20: this is how covering mistakes show).
 
-From the clients alone follows what every broker must have been told on every link: all advertisements of the far
-side; of the subscriptions of the far side those that overlap an advertisement on the near side, each of them
-itself or by an announced one that covers it and has the same anchor at the receiver; and nothing else.
+From the clients alone follows what every broker must have been told on every link: all advertisements of
+the far side; of the subscriptions of the far side those that overlap an advertisement on the near side,
+each of them itself or by an announced one that covers it and has the same anchor at the receiver; and
+nothing else.
 """
 
 from __future__ import annotations
@@ -75,13 +76,14 @@ class Comparison:
                 wanted.update((app.host.name, a.filter) for a in session.advertised.by_number.values())
         found: Counter[tuple[str, Filter]] = Counter()
         for index in self.brokers:
-            for cls in (Advertisements, Subscriptions):
-                for entry in behaviour(self.core(index), cls).table.by_key.values():
+            core = self.core(index)
+            for table in (behaviour(core, Advertisements).table, behaviour(core, Subscriptions).table):
+                for entry in table.by_key.values():
                     if isinstance(entry.source, Client):
                         found[entry.source.name, entry.item.filter] += 1
-        for name, filter in (wanted - found).keys():
+        for name, filter in wanted - found:
             self.oracle.violation(f"no broker has {name}'s {filter}")
-        for name, filter in (found - wanted).keys():
+        for name, filter in found - wanted:
             self.oracle.violation(f"a broker still has {name}'s {filter}")
 
     # --- one broker, one link -----------------------------------------------------------------------------
@@ -128,7 +130,7 @@ class Comparison:
         where = f"{self.brokers[receiver].name} from {self.brokers[sender].name}"
         for key in told.keys() - due.keys():
             self.oracle.violation(f"{where}: subscription {key} should not be known there")
-        for key, entry in told.items():
+        for entry in told.values():
             self._compare_path(where, entry, sender, subscriptions.delta)
         covering = self.core(receiver).settings.tree.covering
         for key in due.keys() - told.keys():

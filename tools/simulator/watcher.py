@@ -1,5 +1,5 @@
-"""Looks over every broker's shoulder: tells the oracle what happened, crashes brokers at chosen protocol steps,
-counts which steps were under way when a fault fell, and has the cores check themselves.
+"""Looks over every broker's shoulder: tells the oracle what happened, crashes brokers at chosen protocol
+steps, counts which steps were under way when a fault fell, and has the cores check themselves.
 """
 
 from __future__ import annotations

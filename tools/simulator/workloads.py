@@ -1,8 +1,9 @@
 """What clients publish and ask for.
 
-A workload makes advertisements, publications inside one of them, and subscriptions, all from the chance it is
-handed. `quotes` looks like stock quotes (equality on the symbol, comparisons beside it), `zipf` like topics of
-unequal fame, `ranges` like points and boxes in a space of k dimensions, `random` uses every operator.
+A workload makes advertisements, publications inside one of them, and subscriptions, all from the chance it
+is handed. `quotes` looks like stock quotes (equality on the symbol, comparisons beside it), `zipf` like
+topics of unequal fame, `ranges` like points and boxes in a space of k dimensions, `random` uses every
+operator.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from bisect import bisect
 from collections.abc import Mapping
 from itertools import accumulate
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import EVERYTHING, Conjunction, Filter, Op, Predicate, Value, predicate_key
@@ -114,7 +115,8 @@ class Ranges:
     def publication(self, random: Random, advertisement: Filter) -> Attributes:
         point: dict[str, Value] = {name: round(random.uniform(0, 1_000), 3) for name in self._names}
         for predicate in advertisement.conjunctions[0]:
-            low, high = predicate.operand[:2]  # type: ignore[index]
+            operand: Any = predicate.operand
+            low, high = operand[:2]
             point[predicate.attribute] = round(random.uniform(low, high), 3)
         return point
 
