@@ -203,6 +203,18 @@ def test_local_up_status_down(tmp_path: Path) -> None:
     pubctl("local", "status", *words, code=6)
 
 
+def test_local_up_again_after_down(tmp_path: Path) -> None:
+    """Brokers that ran before wait for the neighbours they had: all must be started before any is ready."""
+    pubctl = Pubctl(tmp_path / "keys")
+    file = tmp_path / "again.toml"
+    file.write_text(f"generate = {{ shape = 'line', brokers = 3 }}\nport = {free_port()}\n")
+    for _ in range(2):
+        began = time.monotonic()
+        pubctl("local", "up", str(file), "--dir", str(tmp_path / "run"))
+        assert time.monotonic() - began < 20  # less than it takes to give a neighbour up
+        pubctl("local", "down", str(file), "--dir", str(tmp_path / "run"))
+
+
 def test_a_broker_that_cannot_start_takes_the_others_down(tmp_path: Path) -> None:
     pubctl = Pubctl(tmp_path / "keys")
     port = free_port()

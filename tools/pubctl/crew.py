@@ -24,7 +24,7 @@ from tools.pubctl.failure import FAILED, TIMEOUT, Failure
 from tools.pubctl.topology import BrokerPlan, Sections, Topology
 
 FILE = "crew.json"
-START_S = 15.0  # of one level of the tree
+START_S = 30.0  # of one broker
 STOP_S = 15.0
 LOOK_S = 0.03
 SOCKET_PATH_BYTES = 107  # the operating system's limit for an ipc path
@@ -106,15 +106,21 @@ class Crew:
     # --- up ---------------------------------------------------------------------------------------
 
     def up(self, topology: Topology, progress: Progress = lambda text: None) -> None:
-        """Start every broker, parents first; each level is ready before the next is started."""
+        """Start every broker, parents first, and wait until all are ready.
+
+        A level is started when the one above answers, so that its keys are known. That it is ready comes
+        later: a broker that ran before waits for the neighbours it had.
+        """
         self.check_free()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.members = []
         for level in topology.levels():
             members = [self._start(broker, topology.settings(broker)) for broker in level]
             for member in members:
-                self.await_ready(member)
-                progress(member.name)
+                self._await(member, self._answers, "does not answer")
+        for member in self.members:
+            self._await(member, self._is_ready, "is not ready")
+            progress(member.name)
 
     def check_free(self) -> None:
         if running := self.alive:
@@ -158,24 +164,32 @@ class Crew:
         self._write()
         return member
 
-    def await_ready(self, member: Member, timeout_s: float = START_S) -> None:
-        deadline = time.monotonic() + timeout_s
+    def _await(self, member: Member, goal: Callable[[Member], bool], complaint: str) -> None:
+        deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             self.reap()
             if not member.alive:
                 raise Failure(f"{member.name} did not start: {last_line(member.log)}", FAILED)
-            if Path(member.control.removeprefix("ipc://")).exists() and self._is_ready(member):
+            if goal(member):
                 return
             time.sleep(LOOK_S)
-        raise Failure(f"{member.name} is not ready after {timeout_s:g} s; its log is {member.log}", TIMEOUT)
+        raise Failure(f"{member.name} {complaint} after {START_S:g} s; its log is {member.log}", TIMEOUT)
+
+    def _answers(self, member: Member) -> bool:
+        return self._state(member) is not None
 
     def _is_ready(self, member: Member) -> bool:
+        return self._state(member) == "ready"
+
+    def _state(self, member: Member) -> str | None:
+        if not Path(member.control.removeprefix("ipc://")).exists():
+            return None
         try:
             with Channel(member.control, 2.0) as channel:
-                reply = channel.ask("broker.info", broker=member.name)
+                found = channel.ask("broker.info", broker=member.name).body["brokers"]
         except Failure:
-            return False
-        return any(broker["state"] == "ready" for broker in reply.body["brokers"])
+            return None
+        return str(found[0]["state"])
 
     # --- down -------------------------------------------------------------------------------------
 
