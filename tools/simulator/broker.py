@@ -169,7 +169,7 @@ class BrokerHost(Host):
             count = len(message.publications)  # type: ignore[union-attr]
             self.digest.frame(now, self.index, kind, count)
             core.publications(number, message, now)  # type: ignore[arg-type]
-            self._took(end, count)
+            took(end, count)
             return count
         self.digest.frame(now, self.index, kind, 0)
         core.receive(number, message, now)
@@ -324,17 +324,19 @@ class BrokerHost(Host):
             other.blocked = True
             self.core.blocked(number)
 
-    def _took(self, end: End, count: int) -> None:
-        """Publications were taken from the connection: its sender may be waiting."""
-        end.queued -= count
-        if end.blocked and end.queued * 2 <= self.capacity.queue_publications:
-            end.blocked = False
-            sender = end.other
-            if sender is not None and sender.open and isinstance(sender.host, BrokerHost):
-                sender.host.unblock(sender)
-
     def unblock(self, end: End) -> None:
         if self.core is not None:
             self.core.writable(end.number, self.clock())
             if not self._waking:
                 self._wake_at(self.world.now + self.drain_s)
+
+
+def took(end: End, count: int) -> None:
+    """Publications were taken from this end of a connection: its sender may be waiting."""
+    end.queued -= count
+    sender = end.other
+    if end.blocked and sender is not None and isinstance(sender.host, BrokerHost):
+        if end.queued * 2 <= sender.host.capacity.queue_publications:
+            end.blocked = False
+            if sender.open:
+                sender.host.unblock(sender)

@@ -23,7 +23,8 @@ from grapevine.client.session import (
 from grapevine.client.session import Message as Delivery
 from grapevine.errors import NotAllowed
 from grapevine.filters.normal import Filter, Value
-from grapevine.wire.messages import Done, Dropped, Message, Publish
+from grapevine.wire.messages import Deliver, Done, Dropped, Message, Publish
+from tools.simulator.broker import took
 from tools.simulator.digest import Digest
 from tools.simulator.network import End, Host, Network
 from tools.simulator.world import World
@@ -261,8 +262,9 @@ class ClientHost(Host):
         if message is None:
             self._lose_link()
             return
-        end.queued = 0
         session.receive(message, self.clock())
+        if message.kind == Deliver.kind:
+            took(end, len(message.publications))  # type: ignore[union-attr]
         if message.kind == Done.kind:
             self._look_at_confirmations(session)
         elif message.kind == Dropped.kind:
