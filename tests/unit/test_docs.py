@@ -1,4 +1,5 @@
-"""Every relative link of our Markdown leads to a file, and every make target that it names exists."""
+"""What the documents name exists: files behind links, make targets; and what the code names exists in them:
+rows of docs/spec.md, rules of docs/decisions.md."""
 
 from __future__ import annotations
 
@@ -37,3 +38,33 @@ def test_named_make_targets_exist() -> None:
     named = {name for page in pages() for name in TARGET.findall(page.read_text())}
     assert named
     assert named <= targets
+
+
+def references(word: str, number: str) -> dict[str, str]:
+    """What the code refers to as `SPEC T2 and T3` or `DECISIONS 6 to 8, 12`, and one place where it does."""
+    found = {}
+    pattern = re.compile(rf"\b{word} ({number}(?:(?:,| and| to|, and) {number})*)\b")
+    for folder in ("client", "overlay", "matching", "daemon", "tools", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for names in pattern.findall(path.read_text()):
+                found |= {name: str(path.relative_to(ROOT)) for name in re.findall(number, names)}
+    return found
+
+
+def test_rows_that_the_code_names_are_in_the_spec() -> None:
+    page = (ROOT / "docs" / "spec.md").read_text()
+    rows = dict(re.findall(r"^\| ([A-Z]\d) \| .* \| (.*)\|$", page, re.MULTILINE))
+    named = references("SPEC", r"[A-Z]\d")
+    assert {"T1", "T2", "T3", "T5", "T8"} <= named.keys()
+    assert not {row: place for row, place in named.items() if not rows.get(row, "").strip()}
+    places = {place for where in rows.values() for place in re.findall(r"`([^`]+)`", where)}
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_rules_that_the_code_names_are_among_the_decisions() -> None:
+    page = (ROOT / "docs" / "decisions.md").read_text()
+    rules = re.findall(r"^(\d+)\. ", page, re.MULTILINE)
+    assert rules == [str(number) for number in range(1, len(rules) + 1)]
+    named = references("DECISIONS", r"\d+")
+    assert named
+    assert not {rule: place for rule, place in named.items() if rule not in rules}
