@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterator
 
 from daemon.settings.sections import Settings
+from daemon.settings.values import toml_value
 
 Found = Iterator[tuple[str, str]]
 
 # Values that the configuration knows and this version does not serve yet.
-UNAVAILABLE: dict[str, tuple[str, ...]] = {
+UNAVAILABLE: dict[str, tuple[object, ...]] = {
     "overlay.kind": ("chord", "onehop"),
     "softlinks.strategy": ("SD", "SH", "S1", "S2"),
     "relocation.algorithm": ("pop", "grape"),
+    "delivery_log.content": (True,),
     "broker.roles": ("coordinator", "dispatcher", "matcher", "backend"),
 }
 ORDERED, UNORDERED = ("S0", "SD", "SH"), ("S0", "S1", "S2", "SH")
@@ -91,10 +93,6 @@ def _addresses(settings: Settings) -> Found:
         yield "broker.control", mistake
     if broker.coordinator and (mistake := address_mistake(broker.coordinator, listening=False)):
         yield "broker.coordinator", mistake
-    if settings.http.listen and not re.fullmatch(
-        r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", settings.http.listen
-    ):
-        yield "http.listen", f"{settings.http.listen!r} is not host:port"
 
 
 def _softlinks(settings: Settings) -> Found:
@@ -118,4 +116,6 @@ def _available(settings: Settings) -> Found:
         value = getattr(getattr(settings, section), key)
         for word in value if isinstance(value, tuple) else (value,):
             if word in absent:
-                yield path, f"{word!r} is not in this version"
+                yield path, f"{toml_value(word)} is not in this version"
+    if settings.http.listen:
+        yield "http.listen", "not in this version: leave it empty"

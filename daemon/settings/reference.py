@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from daemon.settings.keys import Key, keys_of, sections
 from daemon.settings.sections import Section
+from daemon.settings.values import toml_value as toml_value
 
 INTRODUCTION = """# Configuration
 
@@ -19,18 +19,6 @@ its file and key, and end with exit code 78.
 
 *reload*: a running broker takes a new value on SIGHUP or `pubctl broker reload`; *restart*: it does not, and
 says so. *cluster-wide*: all brokers of an overlay must agree; a difference is refused when two meet."""
-
-
-def toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    if isinstance(value, float):
-        return f"{value:g}" if value != int(value) else f"{value:.1f}"
-    return str(value)
 
 
 def marks(key: Key) -> str:

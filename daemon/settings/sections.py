@@ -18,11 +18,12 @@ from overlay.settings import (
     DeliveryLogSettings,
     LinkSettings,
     OverlaySettings,
+    SoftLinkSettings,
     TreeSettings,
 )
 
 _OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSettings(), ClientSettings()
-_LOG = DeliveryLogSettings()
+_SOFT, _LOG = SoftLinkSettings(), DeliveryLogSettings()
 
 
 def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
@@ -101,12 +102,14 @@ class Softlinks(Section, frozen=True):
         Literal["S0", "SD", "SH", "S1", "S2"],
         key("S0 uses none; SD and SH keep the order, S1 and S2 need overlay.ordered = false"),
     ] = "S0"
-    fanout: Annotated[int, key("soft links of one broker at most", ge=0)] = 5
-    maxlinks: Annotated[int, key("links of one broker at most, primary ones included", ge=1)] = 20
-    interval_s: Annotated[float, key("seconds between two choices of links", gt=0)] = 60.0
+    fanout: Annotated[int, key("primary and soft links of one broker at most", ge=1)] = _SOFT.fanout
+    maxlinks: Annotated[int, key("links of one broker at most, the candidates included", ge=1)] = (
+        _SOFT.maxlinks
+    )
+    interval_s: Annotated[float, key("seconds between two choices of links", gt=0)] = _SOFT.interval_s
     uplink_msgs_s: Annotated[
-        float, key("messages a second that this broker's uplink carries; 0: not limited", ge=0)
-    ] = 0.0
+        float, key("publications a second that this broker's uplink carries; 0: not known", ge=0)
+    ] = _SOFT.uplink_msgs_s
     load_factor: Annotated[Literal["boost", "paper"], key("how load enters the choice of links")] = "boost"
 
 

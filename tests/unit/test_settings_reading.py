@@ -72,7 +72,7 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
         ("name = 'x'\n", "name: stands in no section; it belongs to broker.name"),
         ("[tree]\ncurve = false\n", "tree.curve: unknown key; did you mean security.curve?"),
         ("[overlay]\nkind = 'tre'\n", "'tre' is not one of tree, chord, onehop; did you mean tree?"),
-        ("[overlay]\nkind = 'chord'\n", "overlay.kind: 'chord' is not in this version"),
+        ("[overlay]\nkind = 'chord'\n", 'overlay.kind: "chord" is not in this version'),
         ("[overlay]\ndelta = 0\n", "overlay.delta: expected int >= 1, not 0"),
         ("[links]\nwindow = true\n", "links.window: expected int, got bool"),
         ("[broker]\nlisten = []\n", "broker.listen: no address"),
@@ -94,7 +94,8 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
         ),
         ("[links]\nlost_after_s = 0.5\nping_s = 1\n", "links.lost_after_s: shorter than links.ping_s = 1"),
         ("[transport]\nframe_bytes = 65536\n", "links.batch_bytes: over transport.frame_bytes = 65536"),
-        ("[http]\nlisten = '8080'\n", "http.listen: '8080' is not host:port"),
+        ("[http]\nlisten = '127.0.0.1:0'\n", "http.listen: not in this version"),
+        ("[delivery_log]\ncontent = true\n", "delivery_log.content: true is not in this version"),
         ("[broker\n", "FILE: not TOML: Expected ']'"),
     ],
 )
