@@ -15,6 +15,7 @@ from overlay.clients.requests import Requests
 from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.sync import Sync
+from overlay.relocate.migration import Migration
 from overlay.settings import CoreSettings
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.chooser import Chooser
@@ -56,6 +57,7 @@ def tree_broker(
     delivery_log = DeliveryLog(settings.delivery_log, publications)
     attachments = Attachments(greeting, sync, subscriptions)
     requests = Requests(attachments, advertisements, subscriptions)
+    migration = Migration(advertisements, publications, attachments)
     leave = Leave(join, greeting, sync, attachments, publications)
     reports = Reports(census, greeting, join, advertisements, subscriptions, publications, attachments)
     trace = Trace(publications)
@@ -82,6 +84,7 @@ def tree_broker(
         delivery_log,
         attachments,
         requests,
+        migration,
         leave,
         reports,
         trace,

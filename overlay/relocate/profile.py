@@ -22,11 +22,11 @@ class TagWindow:
         self.began_at = now
         self.tagged = 0
 
-    def tag(self, most: int, window_s: float, now: float, random: Random) -> bool:
+    def tag(self, most: int, window_s: float, now: float, chance: Random) -> bool:
         if now - self.began_at >= window_s:
             self.began_at = now
             self.tagged = 0
-        if self.tagged >= most or random.random() >= trace_probability(self.tagged, most):
+        if self.tagged >= most or chance.random() >= trace_probability(self.tagged, most):
             return False
         self.tagged += 1
         return True

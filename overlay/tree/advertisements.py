@@ -32,6 +32,8 @@ class Advertisements(Quiet):
         self.index = matcher()  # group: the number of the session that the advertisement came from
         self.publishers: dict[int, dict[AdvertisementEntry, None]] = {}
         self.announced: dict[Peer, dict[AdvertisementEntry, Announcement]] = {}
+        # Of relocated publishers, by the side they came from, while something published there is in flight.
+        self.lingering: dict[Peer, dict[Key, Advertisement]] = {}
         # Set by Subscriptions: the side of an advertisement has changed.
         self.arrived: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.departed: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
@@ -47,13 +49,17 @@ class Advertisements(Quiet):
 
     def sides(self, filter: Filter) -> dict[Session, None]:
         """The sides from which an advertisement came that may overlap `filter`."""
-        return {self.table.entry(number).source: None for number in self.index.overlapping(filter)}
+        sides = {self.table.entry(number).source: None for number in self.index.overlapping(filter)}
+        for peer, items in self.lingering.items():
+            if any(overlaps(item.filter, filter) for item in items.values()):
+                sides[peer] = None
+        return sides
 
     def calls_for(self, peer: Peer, filter: Filter) -> bool:
         """Whether an advertisement from this side still may overlap `filter`."""
         return any(
             entry.source is peer and overlaps(entry.item.filter, filter) for entry in self.table.of(peer)
-        )
+        ) or any(overlaps(item.filter, filter) for item in self.lingering.get(peer, {}).values())
 
     def of_publisher(self, publisher: int) -> list[Advertisement]:
         return [entry.item for entry in self.publishers.get(publisher, ())]
@@ -115,6 +121,28 @@ class Advertisements(Quiet):
             if peer is not source and peer.link is not None:
                 self._announce(entry, peer)
 
+    # --- relocated publishers --------------------------------------------------------------------------
+
+    def move(self, entry: AdvertisementEntry, item: Advertisement, source: Session, now: float) -> None:
+        """The publisher has been relocated: the advertisement comes from another side, which is told what
+        it needs to know."""
+        self.table.move(entry, item, source)
+        self._place(entry, now)
+        self.announcements.sync.check_all(now)
+
+    def linger(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
+        """Publications under it may still come from this side: it is told subscriptions as before."""
+        self.lingering.setdefault(peer, {})[entry.key] = entry.item
+        if entry.source is not peer:
+            self.arrived(entry, peer, now)
+
+    def relieve(self, key: Key, peer: Peer, now: float) -> None:
+        """No more come from there: withdraw what was told because of it alone."""
+        if (item := self.lingering.get(peer, {}).pop(key, None)) is not None:
+            if not self.lingering[peer]:
+                del self.lingering[peer]
+            self.departed(Entry(key, -1, item, peer), peer, now)
+
     def _forget(self, entry: AdvertisementEntry, source: Session, now: float) -> None:
         counted = entry.source is source
         shadowed = not counted and source in entry.sources
@@ -161,6 +189,7 @@ class Advertisements(Quiet):
         for entry in self.table.of(session):
             self._forget(entry, session, now)
         self.table.drop(session)
+        self.lingering.pop(session, None)  # type: ignore[call-overload]
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

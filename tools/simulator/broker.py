@@ -104,6 +104,11 @@ class BrokerHost(Host):
             if not self._waking:
                 self._wake_at(self.world.now)
 
+    def wake(self) -> None:
+        """Somebody has spoken to the core behind the loop's back."""
+        if self.core is not None and not self._waking:
+            self._wake_at(self.world.now)
+
     def crash(self) -> None:
         if not self.up:
             return

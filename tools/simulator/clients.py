@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from grapevine.client.session import (
     AdvertisementState,
+    Away,
     Event,
     Session,
     SessionSettings,
@@ -40,7 +41,9 @@ class Record(Protocol):
     def announced(self, client: ClientHost, state: Announced) -> None: ...
     def confirmed(self, client: ClientHost, state: Announced) -> None: ...
     def withdrawn(self, client: ClientHost, state: Announced) -> None: ...
-    def session_lost(self, client: ClientHost, since: float) -> None: ...
+    def unconfirmed(self, client: ClientHost, state: Announced) -> None: ...
+    def moved(self, client: ClientHost, broker_name: str) -> None: ...
+    def session_lost(self, client: ClientHost, since: float, publishes: bool) -> None: ...
     def ended(self, client: ClientHost) -> None: ...
     def published(self, client: ClientHost, sequence: int, attributes: Mapping[str, Value]) -> bytes: ...
     def settled(self, client: ClientHost, first: int, last: int) -> None: ...
@@ -85,6 +88,9 @@ class ClientHost(Host):
         self._settled_up_to = 0
         self._tick_at: float | None = None
         self._confirmed: set[int] = set()
+        self.aways: dict[Away, End] = {}  # where it publishes, if not at the main link's broker
+        self._away_waits: set[Away] = set()
+        self._publishes_at = ""
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -97,6 +103,9 @@ class ClientHost(Host):
         self.inbox.clear()
         self.waiting.clear()
         self._confirmed.clear()
+        self.aways.clear()
+        self._away_waits.clear()
+        self._publishes_at = ""
         self._unread = self._settled_up_to = self._tries = 0
         self._tick_at = None
         self._redialling = False
@@ -185,6 +194,8 @@ class ClientHost(Host):
             and not self.waiting
             and not session.outgoing.unsettled
             and not session.requests.asked
+            and session.moving.move is None
+            and all(away.state == State.ATTACHED for away in session.moving.attachments)
             and not self.inbox
         )
 
@@ -257,6 +268,9 @@ class ClientHost(Host):
 
     def _take(self, end: End, message: Message | None) -> None:
         session = self.session
+        away = next((away for away, other in self.aways.items() if other is end), None)
+        if away is not None and session is not None:
+            self._take_away(session, away, message)
         if end is not self.end or session is None:
             return
         if message is None:
@@ -270,6 +284,15 @@ class ClientHost(Host):
         elif message.kind == Dropped.kind:
             self.record.dropped(self)
 
+    def _take_away(self, session: Session, away: Away, message: Message | None) -> None:
+        if message is None:
+            self._lose_away(away)
+            return
+        self.aways[away].queued = 0
+        away.receive(message, self.clock())
+        if message.kind == Done.kind:
+            self._look_at_confirmations(session)
+
     def _look_at_confirmations(self, session: Session) -> None:
         announced: tuple[Mapping[int, Announced], ...] = (
             session.incoming.subscriptions,
@@ -280,6 +303,9 @@ class ClientHost(Host):
                 if state.confirmed and number not in self._confirmed:
                     self._confirmed.add(number)
                     self.record.confirmed(self, state)
+                elif not state.confirmed and number in self._confirmed:
+                    self._confirmed.discard(number)
+                    self.record.unconfirmed(self, state)
 
     def pump(self) -> None:
         """End a burst: settle accounts with the record, send, set the timer."""
@@ -298,6 +324,7 @@ class ClientHost(Host):
             self._settled_up_to = settled
         if self.waiting:
             self._publish_waiting(session)
+        self._tend_aways(session)
         self._send()
         self._plan(session)
 
@@ -311,16 +338,77 @@ class ClientHost(Host):
             self._tries = 0
         elif event.what == "attached":
             self._tries = 0
-            self._confirmed.clear()
-            self.record.session_lost(self, min(self._detached_at, self.world.now))
+            self._confirmed -= session.incoming.subscriptions.keys()
+            if session.moving.here:
+                self._confirmed.clear()
+            self.record.session_lost(self, min(self._detached_at, self.world.now), session.moving.here)
+        elif event.what == "promoted":
+            self._promote(session)
         elif event.what in ("refused", "unanswered", "silent", "go-away"):
             self._tries += event.what != "silent"
             self._lose_link()
+
+    # --- the second attachment --------------------------------------------------------------------
+
+    def _tend_aways(self, session: Session) -> None:
+        """One link for each attachment that wants one."""
+        moving = session.moving
+        closing, moving.closing = moving.closing, []
+        for away in closing:
+            self._send_away(away)
+            if (end := self.aways.pop(away, None)) is not None:
+                self.network.close(end)
+        for away in list(self.aways):
+            if away.hang_up:
+                self._lose_away(away)
+        for away in moving.attachments:
+            if away not in self.aways and away not in self._away_waits:
+                self.aways[away] = self.network.dial(self, away.addresses)
+                away.link_up(self.clock())
+        place = moving.place
+        name = place.name if isinstance(place, Away) else session.broker_name
+        if name != self._publishes_at:
+            self._publishes_at = name
+            self.record.moved(self, name)
+
+    def _lose_away(self, away: Away) -> None:
+        self.network.close(self.aways.pop(away))
+        away.link_down(self.clock())
+        self._away_waits.add(away)
+        self.world.after(REDIAL_S * self.random.uniform(0.5, 1.5), self._redial_away, (self.life, away))
+
+    def _redial_away(self, waiting: tuple[int, Away]) -> None:
+        life, away = waiting
+        if life == self.life:
+            self._away_waits.discard(away)
+            self.pump()
+
+    def _promote(self, session: Session) -> None:
+        moving = session.moving
+        away = moving.promoted
+        assert away is not None
+        if self.end is not None:
+            for message in moving.farewell:
+                self.network.send(self.end, message)
+            self.network.close(self.end)
+        self.end = self.aways.pop(away)
+        moving.promoted, moving.farewell = None, []
+        self.brokers = (away.addresses[0], *(b for b in self.brokers if b != away.addresses[0]))
+        self._choice = 0
+
+    def _send_away(self, away: Away) -> None:
+        if (end := self.aways.get(away)) is not None:
+            for message in away.out:
+                count = len(message.publications) if isinstance(message, Publish) else 0
+                self.network.send(end, message, count)
+        away.out.clear()
 
     def _send(self) -> None:
         session = self.session
         assert session is not None
         session.flush_out()
+        for away in self.aways:
+            self._send_away(away)
         if not session.out:
             return
         if self.end is not None:

@@ -10,7 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+from grapevine.wire.identity import identify
 from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, LeaveDone, LeaveHeld, Leaving
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.relocate.migration import Migration
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
 from tools.simulator.network import End, Network
@@ -19,7 +23,9 @@ from tools.simulator.watcher import NAMES, Aim, Watcher
 from tools.simulator.world import World
 
 RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where somebody leaves
-AIMS = sorted(kind for kind in KINDS if kind not in RESERVED and kind not in (Command.kind, Answer.kind, *RARE))
+AIMS = sorted(
+    kind for kind in KINDS if kind not in RESERVED and kind not in (Command.kind, Answer.kind, *RARE)
+)
 
 
 class FaultPlan:
@@ -58,6 +64,7 @@ class FaultPlan:
             ("client_pauses", self._client_pause),
             ("client_lazy", self._client_lazy),
             ("client_crashes", self._client_crash),
+            ("relocations", self._relocate),
         ]
         for name, call in kinds:
             for _ in range(draw(getattr(faults, name), self.random)):
@@ -123,7 +130,9 @@ class FaultPlan:
             broker = self.random.choice(running)
             self.counts["pause"] += 1
             self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
-            broker.pause(self.random.choice((0.2, 1.0, 3.0, 0.9 * self.lost_after_s, 1.5 * self.lost_after_s)))
+            broker.pause(
+                self.random.choice((0.2, 1.0, 3.0, 0.9 * self.lost_after_s, 1.5 * self.lost_after_s))
+            )
 
     def _slow_disk(self, _: object) -> None:
         if (running := self._running()) and not self.over:
@@ -136,7 +145,9 @@ class FaultPlan:
         broker.disk.slow = 1.0
 
     def _leave(self, _: object) -> None:
-        candidates = [broker for broker in self._running()[1:] if broker.core is not None and broker.core.ready]
+        candidates = [
+            broker for broker in self._running()[1:] if broker.core is not None and broker.core.ready
+        ]
         if len(candidates) > 2 and not self.over:
             broker = self.random.choice(candidates)
             self.counts["leave"] += 1
@@ -203,6 +214,41 @@ class FaultPlan:
             self.watcher.fault_at(list(app.host.ends.values()))
             app.host.crash()
             self.world.after(self.random.uniform(0.1, 5.0), self._client_restart, app)
+
+    def _relocate(self, _: object) -> None:
+        """Not a fault, but at any time: a publisher is asked to move to any broker."""
+        running = self._running()
+        departing = [(broker, client) for broker in running for client in self._publishers(broker)]
+        if departing and not self.over:
+            source, client = self.random.choice(departing)
+            self.relocate(source, client, self.random.choice(running))
+
+    def _publishers(self, broker: BrokerHost) -> list[Client]:
+        assert broker.core is not None
+        return [client for client in broker.core.clients.values() if client.advertisements]
+
+    def relocate(self, source: BrokerHost, client: Client, target: BrokerHost) -> None:
+        core = source.core
+        assert core is not None
+        path = self._path(core, target)
+        if len(path) > 1:
+            migration = next(b for b in core.behaviours if isinstance(b, Migration))
+            refused = migration.offer(client, path, target.name, (target.address,), source.clock())
+            self.counts["relocation refused" if refused else "relocation"] += 1
+            source.wake()
+
+    def _path(self, core: Core, target: BrokerHost) -> tuple[int, ...]:
+        """As the brokers' links are now; empty if there is no way."""
+        cores = {broker.core.id: broker.core for broker in self._running() if broker.core is not None}
+        paths = {core.id: (core.id,)}
+        front = [core.id]
+        while front:
+            broker = front.pop(0)
+            for other, peer in cores[broker].peers.items():
+                if peer.link is not None and other in cores and other not in paths:
+                    paths[other] = (*paths[broker], other)
+                    front.append(other)
+        return paths.get(identify(target.name), ())
 
     def _client_restart(self, app: App) -> None:
         if not app.host.up:

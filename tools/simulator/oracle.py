@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from math import inf
 from struct import pack, unpack
 
-from grapevine.client.session import AdvertisementState, SubscriptionState
+from grapevine.client.session import AdvertisementState, Away, SubscriptionState
 from grapevine.client.session import Message as Delivery
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Filter, Value
@@ -108,7 +108,9 @@ class Oracle:
         if known.withdrawn or known.counted is not None:
             return
         assert client.session is not None
-        home = self._broker_index[client.session.broker_name]
+        place = client.session.moving.place
+        away = isinstance(place, Away) and isinstance(state, AdvertisementState)
+        home = self._broker_index[place.name if away else client.session.broker_name]
         known.counted = Counted(known, self.world.now, home, self.reach.connected_to(home))
         self._counting[known.counted] = None
 
@@ -117,10 +119,22 @@ class Oracle:
         known.withdrawn = True
         self._stop_counting(known, self.world.now)
 
-    def session_lost(self, client: ClientHost, since: float) -> None:
-        """The client is attached afresh: its subscriptions have not counted since it lost its link."""
+    def unconfirmed(self, client: ClientHost, state: SubscriptionState | AdvertisementState) -> None:
+        """It is being announced anew."""
+        self._stop_counting(self._announced[client.index, client.life][state.number], self.world.now)
+
+    def moved(self, client: ClientHost, broker_name: str) -> None:
+        """It publishes at another broker now, with the same advertisements."""
         for known in self._announced[client.index, client.life].values():
-            self._stop_counting(known, since)
+            if known.counted is not None and not known.subscribes and broker_name:
+                known.counted.home = self._broker_index[broker_name]
+
+    def session_lost(self, client: ClientHost, since: float, publishes: bool) -> None:
+        """The client is attached afresh: its subscriptions have not counted since it lost its link, nor what
+        it advertises if it `publishes` there."""
+        for known in self._announced[client.index, client.life].values():
+            if publishes or known.subscribes:
+                self._stop_counting(known, since)
 
     def ended(self, client: ClientHost) -> None:
         life = (client.index, client.life)
@@ -215,7 +229,11 @@ class Oracle:
             return -1
         invited = 0
         for known in self._announced[record.life].values():
-            if known.counted is not None and not known.subscribes and matches(known.filter, record.attributes):
+            if (
+                known.counted is not None
+                and not known.subscribes
+                and matches(known.filter, record.attributes)
+            ):
                 invited |= known.counted.reach
         return invited
 

@@ -73,6 +73,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_pauses: Whole = 0
     client_lazy: Whole = 0
     client_crashes: Whole = 0
+    relocations: Whole = 0  # publishers asked to move somewhere
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

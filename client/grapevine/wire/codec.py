@@ -259,6 +259,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     relocation.Relocate: lambda m: _check_bytes(NAME_BYTES, m.name, *m.addresses),
     relocation.MigrationUpdate: lambda m: _check_bytes(NAME_BYTES, m.name),
     relocation.Relocated: lambda m: _check_bytes(NAME_BYTES, m.outcome),
+    relocation.RelocateEnd: lambda m: _check_bytes(NAME_BYTES, m.outcome),
     relocation.RoundTripsRequest: _check_round_trips,
     wire.Command: _check_command,
     wire.Answer: lambda m: _check_answer(m.outcome, m.text),

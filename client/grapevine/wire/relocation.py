@@ -151,6 +151,7 @@ class Relocate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     addresses: Addresses
     path: Way
     advertisements: Moved
+    moves: Count  # how often they have been moved, this time included
 
 
 class Paused(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -172,6 +173,7 @@ class Migrate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: Count
     path: Way
     advertisements: Moved
+    moves: Count  # how often they have been moved, this time included
 
 
 class MigrationUpdate(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -186,6 +188,7 @@ class MigrationUpdate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: Name  # of the target
     path: Way
     advertisements: Moved
+    moves: Count  # how often they have been moved, this time included
 
 
 class MigrationComplete(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -213,13 +216,14 @@ class Relocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RelocateEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """From the client: it publishes at the target now, or not at all there."""
+    """From the client to source and target: "moved", "declined" before anything happened, or "aborted": its
+    advertisements are void and will be made anew at the source."""
 
     kind: ClassVar[int] = 111
     origin: Id
     incarnation: Id
     number: Count
-    moved: bool
+    outcome: Name
 
 
 class BrokerAddress(msgspec.Struct, frozen=True, array_like=True, gc=False):

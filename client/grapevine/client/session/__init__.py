@@ -1,14 +1,17 @@
 """The client's session as a pure object; the shells and the simulator drive it."""
 
 from grapevine.client.session.advertised import AdvertisementState
+from grapevine.client.session.away import Away
 from grapevine.client.session.incoming import SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.requests import Request
-from grapevine.client.session.session import Event, Session, State
+from grapevine.client.session.session import Event, Session
 from grapevine.client.session.settings import SessionSettings
+from grapevine.client.session.state import State
 
 __all__ = [
     "AdvertisementState",
+    "Away",
     "Event",
     "Message",
     "Request",

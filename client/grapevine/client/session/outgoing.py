@@ -8,12 +8,13 @@ start, marked RESENT, when a new one begins.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from grapevine.wire.limits import ATTRIBUTE_BYTES, EXTENSION_BYTES, FRAME_BYTES
 from grapevine.wire.messages import RESENT, Publication
 
-BATCH = 512  # publications in a frame
+BATCH = 256  # publications in a frame; larger ones are mapped and unmapped by malloc each time
 SMALL = 8 * 1024  # payload bytes: a frame of BATCH publications up to this size is within FRAME_BYTES
 _SPARE = 64  # header of a publication, generously
 assert BATCH * (SMALL + ATTRIBUTE_BYTES + EXTENSION_BYTES + _SPARE) < FRAME_BYTES
@@ -123,9 +124,18 @@ class Outgoing:
         self.marked(received, settled, credit)
         self.sent = max(self.received, self.settled)
 
-    def restart(self, credit: int) -> None:
-        """A new epoch: everything unsettled again from position 1, before anything new."""
-        self.base = self.sent = self.received = self.persisted = self.settled
+    def settle_up_to(self, sequence: int) -> None:
+        """Another broker knows that what we sent up to this sequence number is settled."""
+        count = bisect_right(self._buffer, sequence, 0, self._sent_ever - self._origin, key=_sequence)
+        self.received = max(self.received, self._origin + count)
+        self._settle(self._origin + count)
+        self.accepted_up_to = max(self.accepted_up_to, self.settled_up_to)
+
+    def restart(self, credit: int, received: int = 0) -> None:
+        """A new epoch, or a broker that has taken `received` positions of an earlier time: everything
+        unsettled again from the next position, before anything new."""
+        self.sent = self.received = self.persisted = self.settled
+        self.base = self.settled - received
         self.limit = self.base + credit
         del self._buffer[: self.settled - self._origin]
         self._origin = self.settled
@@ -143,6 +153,10 @@ class Outgoing:
         self._sent_ever = min(self._sent_ever, self.appended)
         self._large = self.appended if self._large > self.sent else self._large
         return [p.sequence for p in unsent if not allowed(p.attributes)]
+
+
+def _sequence(publication: Publication) -> int:
+    return publication.sequence
 
 
 def _fitting(batch: list[Publication]) -> int:

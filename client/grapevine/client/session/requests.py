@@ -79,6 +79,29 @@ class Requests:
         self.open.pop(request.number, None)
         self.asked.pop(request.number, None)
 
+    def again(self, request: Request) -> Request:
+        """The application's request if it still waits, else one that nobody waits for."""
+        return request if request.number in self.open and not request.done else self.new()
+
+    def restart(self, waited_for: set[int], publishes: bool) -> None:
+        """A new epoch. What was to be withdrawn is not announced again, and so it is withdrawn. What an
+        earlier epoch asked again for nobody is asked anew, under another number. Advertisements are another
+        broker's business unless the client `publishes` here."""
+        for number, asked in list(self.asked.items()):
+            if isinstance(asked, ClientAdvertise | ClientUnadvertise) and not publishes:
+                continue
+            request = self.open[number]
+            if isinstance(asked, ClientUnsubscribe | ClientUnadvertise):
+                request.answer("confirmed")
+            if request.done or number not in waited_for:
+                self.forget(request)
+
+    def forget_repeated(self, waited_for: set[int]) -> None:
+        """Advertisements that were asked again for nobody will be asked once more."""
+        for number, asked in list(self.asked.items()):
+            if isinstance(asked, ClientAdvertise) and number not in waited_for:
+                self.forget(self.open[number])
+
     def next_deadline(self) -> float | None:
         while self._deadlines and self._waiting(self._deadlines[0][1]) is None:
             heappop(self._deadlines)

@@ -10,35 +10,33 @@ unsettled is sent again before anything new.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from grapevine.client.session.advertised import IMPLICIT, Advertised, AdvertisementState
+from grapevine.client.session.away import Away
 from grapevine.client.session.cuts import Cuts
 from grapevine.client.session.incoming import Incoming, SubscriptionState
 from grapevine.client.session.message import Message
+from grapevine.client.session.moving import ADVERTISING, Moving
 from grapevine.client.session.outgoing import SMALL, Outgoing
 from grapevine.client.session.requests import Asked, Request, Requests
 from grapevine.client.session.settings import SessionSettings
+from grapevine.client.session.silence import Silence
+from grapevine.client.session.state import State
 from grapevine.errors import Closed, Error, NotAllowed
 from grapevine.filters.normal import EVERYTHING, Filter, Value
 from grapevine.wire import messages as wire
+from grapevine.wire import relocation
 from grapevine.wire.codec import check_attributes, pack_attributes
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import PAYLOAD_BYTES
 from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, Publication
 
 
-class State(IntEnum):
-    DOWN = 0
-    ATTACHING = 1
-    ATTACHED = 2
-    CLOSED = 3
-
-
 class Event(NamedTuple):
     """Something the driver may have to act on: "attached", "resumed", "refused" (reason, text), "go-away"
-    (other addresses), "unanswered" and "silent" (nobody at the other end: dial again)."""
+    (other addresses), "unanswered" and "silent" (nobody at the other end: dial again), "promoted" (an
+    attachment of `moving` is the main one from now on)."""
 
     what: str
     reason: str = ""
@@ -66,6 +64,7 @@ class Session:
         self.incoming = Incoming(self.settings.receive_window, deliver)
         self.advertised = Advertised()
         self.requests = Requests()
+        self.broker = 0
         self.broker_name = ""
         self.addresses: tuple[str, ...] = ()  # other brokers to try
         self.journal = False  # the broker's: without one nothing is ever persisted
@@ -73,13 +72,14 @@ class Session:
         self.dropped = 0  # deliveries lost to this client's slowness, all epochs
         self._dropped_before = 0
         self._epoch: int | None = None  # in force
-        self._proposal = 0
+        self._proposed = 0
+        self.stream = (0, 0)  # see Away
+        self.moving = Moving(self)
         self._number = 0  # of subscriptions and advertisements
         self._sequence = 0
         self._draining = False  # the broker asked us to go: nothing new to it
-        self._heard_at = 0.0
+        self._silence = Silence(self.settings.silent_s)
         self._attach_at = 0.0  # when the last Attach left
-        self._asked_at: float | None = None  # a ping that waits for any answer
 
     # --- the link ---------------------------------------------------------------------------------
 
@@ -98,9 +98,9 @@ class Session:
     def _attach(self, now: float) -> None:
         self.state = State.ATTACHING
         self.out.clear()
-        self._proposal += 1
-        self._attach_at = self._heard_at = now
-        self._asked_at = None
+        self._proposed = self.moving.propose()
+        self._attach_at = now
+        self._silence.heard(now)
         resume = None
         if self._epoch is not None:
             taken = self.incoming.taken
@@ -112,26 +112,30 @@ class Session:
                 self.name,
                 self.id,
                 self.incarnation,
-                self._proposal,
+                self._proposed,
                 max(self.incoming.free, 1),
                 self.settings.on_slow,
                 resume,
             )
         )
 
+    def say(self, message: wire.Message) -> None:
+        if self.state == State.ATTACHED:
+            self.out.append(message)
+
     def receive(self, message: wire.Message, now: float) -> None:
-        self._heard_at = now
-        self._asked_at = None
+        self._silence.heard(now)
         handler = _HANDLERS[message.kind]
         if handler is not None and self.state != State.CLOSED:
             handler(self, message, now)
 
     def on_attached(self, attached: wire.Attached, now: float) -> None:
         # An answer to an Attach before the last one names neither of its epochs.
-        wanted = self._epoch if attached.resumed else self._proposal
+        wanted = self._epoch if attached.resumed else self._proposed
         if self.state != State.ATTACHING or attached.epoch != wanted:
             return
         self.state = State.ATTACHED
+        self.broker = attached.broker
         self.broker_name = attached.broker_name
         self.addresses = attached.addresses
         self.journal = attached.journal
@@ -139,42 +143,45 @@ class Session:
         if attached.resumed:
             self._resume(attached)
         else:
-            self._restart(attached)
+            self._restart(attached, now)
         self.events.append(Event("resumed" if attached.resumed else "attached"))
 
     def _resume(self, attached: wire.Attached) -> None:
-        self.outgoing.resume(attached.received, attached.settled, attached.credit)
         self.incoming.taken_told = -1  # marks on their way were lost with the link
-        self.out += self.requests.asked.values()
+        self.out += (asked for asked in self.requests.asked.values() if not isinstance(asked, ADVERTISING))
+        self.moving.resumed(self, attached)
 
-    def _restart(self, attached: wire.Attached) -> None:
+    def _restart(self, attached: wire.Attached, now: float) -> None:
         self._epoch = attached.epoch
-        self.cuts.restart()
         self._dropped_before = self.dropped
-        self.outgoing.restart(attached.credit)
         self.incoming.restart()
-        self._end_requests()
-        for advertisement in self.advertised.restart(self.outgoing.settled):
-            self._ask_advertise(advertisement, self._again(advertisement.request))
-        for subscription in self.incoming.subscriptions.values():
-            subscription.confirmed = False
-            self._ask_subscribe(subscription, self._again(subscription.request))
-
-    def _end_requests(self) -> None:
-        """What was to be withdrawn is not announced again, and so it is withdrawn. What an earlier epoch
-        asked again for nobody is asked anew, under another number."""
+        publishes = self.moving.main_restarted(attached, now)
         waited_for = {s.request.number for s in self.incoming.subscriptions.values()}
         waited_for |= {a.request.number for a in self.advertised.by_number.values()}
-        for number, asked in list(self.requests.asked.items()):
-            request = self.requests.open[number]
-            if isinstance(asked, wire.ClientUnsubscribe | wire.ClientUnadvertise):
-                request.answer("confirmed")
-            if request.done or number not in waited_for:
-                self.requests.forget(request)
+        self.requests.restart(waited_for, publishes)
+        if publishes:
+            self.cuts.restart()
+            self.outgoing.restart(attached.credit)
+            self.readvertise()
+        for subscription in self.incoming.subscriptions.values():
+            subscription.confirmed = False
+            self._ask_subscribe(subscription, self.requests.again(subscription.request))
 
-    def _again(self, request: Request) -> Request:
-        """The application's request if it still waits, else one that nobody waits for."""
-        return request if request.number in self.requests.open and not request.done else self.requests.new()
+    def readvertise(self) -> None:
+        """The broker where we publish knows of no advertisement: announce them before anything leaves."""
+        self.requests.forget_repeated({a.request.number for a in self.advertised.by_number.values()})
+        for advertisement in self.advertised.restart(self.outgoing.settled):
+            self._ask_advertise(advertisement, self.requests.again(advertisement.request))
+
+    def take_place(self, away: Away, now: float) -> None:
+        """Nothing keeps us at the old broker: the new attachment is the main one from now on."""
+        self.state, self._epoch, self.out = State.ATTACHED, away.epoch, away.out
+        self.broker, self.broker_name, self.addresses = away.broker, away.name, away.others
+        self._silence.heard(now)
+        self._dropped_before = self.dropped
+        self._draining = False
+        self.incoming.restart()
+        self.events.append(Event("promoted"))
 
     def on_refuse(self, refuse: wire.Refuse, now: float) -> None:
         self.state = State.DOWN
@@ -196,10 +203,13 @@ class Session:
     def on_marks(self, marks: wire.Marks, now: float) -> None:
         if marks.epoch != self._epoch or self.state != State.ATTACHED:
             return
+        if not self.moving.here:
+            self.stream = (self.stream[0], max(self.stream[1], marks.credit))
+            return
         self.cuts.take(marks.cuts, marks.cuts_first)
-        self._marked(marks.received, marks.settled, marks.credit, marks.persisted)
+        self.marked(marks.received, marks.settled, marks.credit, marks.persisted)
 
-    def _marked(self, received: int, settled: int, credit: int, persisted: int = 0) -> None:
+    def marked(self, received: int, settled: int, credit: int, persisted: int = 0) -> None:
         if self.outgoing.marked(received, settled, credit, persisted):
             self._release_withdrawn()
 
@@ -266,12 +276,15 @@ class Session:
 
     def flush_out(self) -> None:
         """What has gathered since the last call leaves: acknowledgements, then publications."""
+        here = self.moving.here
+        if not here:
+            self.moving.flush()
         if self.state != State.ATTACHED:
             return
         assert self._epoch is not None
-        if self.incoming.owes_marks() or self.cuts.seen != self.cuts.told:
+        if self.incoming.owes_marks() or (here and self.cuts.seen != self.cuts.told):
             self._send_marks(self._epoch)
-        if self._draining:
+        if self._draining or not here or self.moving.paused:
             return
         for first, publications in self.outgoing.batches(self.advertised.held_from()):
             self.out.append(wire.Publish(self._epoch, first, publications))
@@ -280,8 +293,10 @@ class Session:
         incoming = self.incoming
         taken = incoming.taken_told = incoming.taken
         incoming.credit_told = incoming.credit
-        self.cuts.told = self.cuts.seen
-        self.out.append(wire.Marks(epoch, taken, taken, incoming.credit, cuts_seen=self.cuts.seen))
+        seen = 0
+        if self.moving.here:
+            seen = self.cuts.told = self.cuts.seen
+        self.out.append(wire.Marks(epoch, taken, taken, incoming.credit, cuts_seen=seen))
 
     # --- advertisements and subscriptions ---------------------------------------------------------
 
@@ -355,8 +370,10 @@ class Session:
 
     def _ask(self, asked: Asked) -> None:
         self.requests.asked[asked.request] = asked
-        if self.state == State.ATTACHED:
-            self.out.append(asked)
+        if not isinstance(asked, ADVERTISING):
+            self.say(asked)
+        elif not self.moving.paused:
+            self.moving.place.say(asked)
 
     def on_done(self, done: wire.Done, now: float) -> None:
         answered = self.requests.on_done(done)
@@ -394,7 +411,8 @@ class Session:
     def on_deliver(self, deliver: wire.Deliver, now: float) -> None:
         if deliver.epoch != self._epoch or self.state != State.ATTACHED:
             return
-        self._marked(deliver.received, deliver.settled, deliver.credit)
+        if self.moving.here:
+            self.marked(deliver.received, deliver.settled, deliver.credit)
         if not self.incoming.take(deliver):
             self._attach(now)
 
@@ -416,16 +434,16 @@ class Session:
     # --- time and end -----------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        deadlines = [self.requests.next_deadline()]
+        deadlines = [self.requests.next_deadline(), self.moving.next_deadline()]
         if self.state == State.ATTACHING:
             deadlines.append(self._attach_at + self.settings.attach_s)
         elif self.state == State.ATTACHED:
-            quiet_s = self.settings.silent_s / (2 if self._asked_at is None else 1)
-            deadlines.append(self._heard_at + quiet_s)
+            deadlines.append(self._silence.deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tick(self, now: float) -> None:
         self.requests.tick(now)
+        self.moving.tick(now)
         if self.state == State.ATTACHING and now >= self._attach_at + self.settings.attach_s:
             self.events.append(Event("unanswered"))
             self._attach(now)
@@ -433,19 +451,17 @@ class Session:
             self._watch(now)
 
     def _watch(self, now: float) -> None:
-        silence_s = now - self._heard_at
-        if silence_s >= self.settings.silent_s:
-            self.events.append(Event("silent"))
-            self._heard_at = now
-            self._asked_at = None
-        elif silence_s >= self.settings.silent_s / 2 and self._asked_at is None:
-            self._asked_at = now
+        due = self._silence.due(now)
+        if due == "ask":
             self.out.append(wire.Ping(now))
+        elif due == "give up":
+            self.events.append(Event("silent"))
 
     def close(self) -> None:
         """Says good-bye. Nothing more is taken or sent."""
         if self.state == State.ATTACHED:
             self.out.append(wire.Detach())
+        self.moving.close()
         self.state = State.CLOSED
         self.advertised.close()
         for request in list(self.requests.open.values()):
@@ -471,3 +487,5 @@ _HANDLERS[wire.Deliver.kind] = Session.on_deliver
 _HANDLERS[wire.Names.kind] = Session.on_names
 _HANDLERS[wire.GoAway.kind] = Session.on_go_away
 _HANDLERS[wire.Dropped.kind] = Session.on_dropped
+_HANDLERS[relocation.Relocate.kind] = lambda session, m, now: session.moving.on_relocate(session, m, now)
+_HANDLERS[relocation.Relocated.kind] = lambda session, m, now: session.moving.on_relocated(session, m, now)

@@ -1,0 +1,390 @@
+"""SPEC P5: a publisher's attachment moves from a source broker to a target, with all its advertisements.
+
+The source offers the move to the client (Relocate). The client attaches to the target, stops publishing,
+says so to the source (Paused) and hands its advertisements to the target (Migrate). From there a Migration
+Update goes along the path to the source; each broker turns the advertisements round (operation 1) and tells
+the new side the subscriptions that overlap them (operation 3). When everything published at the source is
+settled, a Migration Complete goes back with the last sequence number accepted; behind it each broker
+withdraws from the old side what only these advertisements called for (operation 2). Links are FIFO, so when
+it reaches the target all subscriptions have, and the client resumes there. O(path) messages.
+
+The old side keeps its subscriptions until then, so that nothing in flight is lost whatever breaks. An
+update is repeated when a link comes back, and who loses the next broker on the path completes in its place.
+A broker obeys an update only if the advertisement has not been moved by a later one. The client decides how
+it ends: moved, or aborted, and then it advertises anew at the source as if it had lost its broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from grapevine.wire.relocation import (
+    Migrate,
+    MigrationComplete,
+    MigrationUpdate,
+    MovedAdvertisement,
+    Paused,
+    Relocate,
+    Relocated,
+    RelocateEnd,
+)
+from overlay.behaviour import Quiet, Status
+from overlay.clients.attachments import Attachments
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.links.session import Kind, Peer, Session
+from overlay.outbox import Event
+from overlay.tree.advertisements import AdvertisementEntry, Advertisements
+from overlay.tree.publications import Publications
+
+MigrationId = tuple[int, int, int]
+OFFER_S = 2.0  # an offer that nobody answers is repeated after this
+
+
+class Departure:
+    """At the source: a client that was asked to go. `paused` is the last position that it used here."""
+
+    __slots__ = ("began_at", "client", "committed", "offer", "paused")
+
+    def __init__(self, client: Client, offer: Relocate, now: float) -> None:
+        self.client = client
+        self.offer = offer
+        self.began_at = now
+        self.paused: int | None = None
+        self.committed = False
+
+
+class Passage:
+    """A migration on its way through this broker."""
+
+    __slots__ = ("accepted", "ahead", "behind", "complete", "settle_at", "update")
+
+    def __init__(self, update: MigrationUpdate, behind: Session, ahead: Peer | None) -> None:
+        self.update = update
+        self.behind = behind  # towards the target: a neighbour, or the client at the target
+        self.ahead = ahead  # towards the source; nobody at the source
+        self.settle_at = 0  # at the source: position of the client's that must be settled
+        self.complete = False  # at the target: the client may publish here
+        self.accepted = 0
+
+    @property
+    def id(self) -> MigrationId:
+        return _id(self.update)
+
+
+def _id(
+    message: MigrationUpdate | MigrationComplete | Migrate | Paused | Relocate | RelocateEnd,
+) -> MigrationId:
+    return message.origin, message.incarnation, message.number
+
+
+class Migration(Quiet):
+    def __init__(
+        self, advertisements: Advertisements, publications: Publications, attachments: Attachments
+    ) -> None:
+        self.advertisements = advertisements
+        self.publications = publications
+        self.departures: dict[Client, Departure] = {}
+        self.passages: dict[MigrationId, Passage] = {}
+        self.moved = self.aborted = 0
+        self._number = 0
+        # Told when a publisher has gone from here (moved) or stays after all, and when one was turned round.
+        self.ended: Callable[[Client, bool, float], None] = lambda client, moved, now: None
+        self.turned: Callable[[int, int], None] = lambda publisher, incarnation: None
+        self._drained = attachments.drained
+        attachments.drained = self._flushed
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(Paused, self.on_paused, Kind.CLIENT)
+        core.on(Migrate, self.on_migrate, Kind.CLIENT)
+        core.on(RelocateEnd, self.on_end, Kind.CLIENT)
+        core.on(MigrationUpdate, self.on_update)
+        core.on(MigrationComplete, self.on_complete)
+
+    # --- the source ---------------------------------------------------------------------------------
+
+    def offer(
+        self, client: Client, path: tuple[int, ...], name: str, addresses: tuple[str, ...], now: float
+    ) -> str:
+        """Ask a client to publish at the last broker of `path`; why not, if it cannot be asked."""
+        if client in self.departures or client.ended or client.link is None:
+            return "it is not attached, or is moving already"
+        entries = [self.advertisements.table.by_key.get(key) for key, _ in client.advertisements.values()]
+        if not entries or client.unadvertising or any(e is None or e.source is not client for e in entries):
+            return "its advertisements are changing, or it has none"
+        moves = 1 + max(entry.item.moves for entry in entries if entry is not None)
+        self._number += 1
+        moved = tuple(MovedAdvertisement(n, *key) for n, (key, _) in client.advertisements.items())
+        id = (self.core.id, self.core.incarnation, self._number)
+        offer = Relocate(*id, name, addresses, path, moved, moves)
+        departure = self.departures[client] = Departure(client, offer, now)
+        self._repeat_offer(departure, now)
+        return ""
+
+    def _repeat_offer(self, departure: Departure, now: float) -> None:
+        client = departure.client
+        if self.departures.get(client) is departure and departure.paused is None:
+            self.core.tell(departure.offer, client)
+            self.core.timers.at(now + OFFER_S, lambda later: self._repeat_offer(departure, later))
+
+    def on_paused(self, client: Client, message: Paused, now: float) -> None:
+        departure = self.departures.get(client)
+        if departure is not None and _id(departure.offer) == _id(message):
+            departure.paused = message.sent
+            client.touch()
+
+    def on_end(self, client: Client, message: RelocateEnd, now: float) -> None:
+        self._end_at_target(client, message, now)
+        departure = self.departures.get(client)
+        if departure is None or _id(departure.offer) != _id(message):
+            return
+        del self.departures[client]
+        if message.outcome != "declined":
+            self._withdraw(departure)
+        moved = message.outcome == "moved"
+        self.moved += moved
+        self.aborted += message.outcome == "aborted"
+        self._log(client, departure, message.outcome, now)
+        self.ended(client, moved, now)
+
+    def _withdraw(self, departure: Departure) -> None:
+        """What is still here of the advertisements that the client has taken elsewhere, or holds void."""
+        client = departure.client
+        for moved in departure.offer.advertisements:
+            if (known := client.advertisements.pop(moved.number, None)) is not None:
+                client.unadvertising.append((client.incoming.received, known[0]))
+        client.readvertised()
+        client.touch()
+
+    def _log(self, client: Client, departure: Departure, outcome: str, now: float) -> None:
+        to = departure.offer.name if outcome == "moved" else self.core.name
+        took_us = int((now - departure.began_at) * 1e6)
+        hops = len(departure.offer.path) - 1
+        self.core.out.logs.append(Event(now, "relocate", client.id, 0, to, (), hops, took_us, False, outcome))
+
+    def _commit(self, passage: Passage, now: float) -> None:
+        """The update has come all the way: the advertisements are the target's."""
+        update = passage.update
+        departure = next((d for d in self.departures.values() if _id(d.offer) == passage.id), None)
+        client = departure.client if departure is not None else self._client(update)
+        if departure is not None:
+            departure.committed = True
+            for moved in update.advertisements:
+                departure.client.advertisements.pop(moved.number, None)
+            departure.client.readvertised()
+            self._turn(passage, now)
+        if client is not None:
+            passage.settle_at = client.incoming.received
+        self._complete_if_settled(passage, now)
+
+    def _client(self, update: MigrationUpdate) -> Client | None:
+        for client in self.core.numbered.values():
+            if client.id == update.publisher and client.incarnation == update.publisher_incarnation:
+                return client
+        return None
+
+    def _flushed(self, client: Client) -> None:
+        """After each drain that touched a client: it may have come to be settled."""
+        self._drained(client)
+        if self.passages:
+            for passage in list(self.passages.values()):
+                if self._waits_for(passage, client):
+                    self._complete_if_settled(passage, self.core.now)
+
+    def _waits_for(self, passage: Passage, client: Client) -> bool:
+        return passage.ahead is None and not passage.complete and passage.update.publisher == client.id
+
+    def _complete_if_settled(self, passage: Passage, now: float) -> None:
+        if self.settled(passage):
+            update = passage.update
+            self._complete(passage, self.accepted(update), now)
+
+    def accepted(self, update: MigrationUpdate) -> int:
+        """The last sequence number that we took, everything up to it being settled; 0 if the client may not
+        know of all that was cut."""
+        client = self._client(update)
+        if client is not None and client.incoming.cuts:
+            return 0
+        return self.publications.seen.last.get((update.publisher, update.publisher_incarnation), 0)
+
+    def settled(self, passage: Passage) -> bool:
+        """Whether nothing that the publisher published here is in flight, nor can follow."""
+        client = self._client(passage.update)
+        if client is None:
+            return True
+        departure = self.departures.get(client)
+        if departure is not None and _id(departure.offer) == passage.id:
+            if departure.paused is None and not client.ended:
+                return False
+            passage.settle_at = max(passage.settle_at, departure.paused or 0)
+        if client.incoming.received < passage.settle_at and not client.ended:
+            return False
+        if client.incoming.cuts and client.link is not None:
+            return False  # it must hear of them first
+        return client.incoming.settled >= min(passage.settle_at, client.incoming.received)
+
+    # --- the path -----------------------------------------------------------------------------------
+
+    def on_update(self, peer: Peer, update: MigrationUpdate, now: float) -> None:
+        try:
+            place = update.path.index(self.core.id)
+        except ValueError:
+            return
+        if _id(update) in self.passages:
+            passage = self.passages[_id(update)]
+            passage.behind = peer
+        else:
+            ahead = self.core.peers.get(update.path[place - 1]) if place else None
+            passage = self.passages[_id(update)] = Passage(update, peer, ahead)
+        if place == 0:
+            self._commit(passage, now)
+        elif passage.ahead is None:
+            self._complete(passage, 0, now)  # the way on is lost
+        else:
+            self._turn(passage, now)
+            self.core.tell(update, passage.ahead)
+
+    def _turn(self, passage: Passage, now: float) -> None:
+        """Operations 1 and 3: the advertisements come from the target's side, and it is told what overlaps
+        them. The source's side lingers: it still is told what it was."""
+        update = passage.update
+        for moved in update.advertisements:
+            entry = self.advertisements.table.by_key.get((moved.origin, moved.serial))
+            if entry is None or entry.item.publisher != update.publisher:
+                continue
+            if passage.ahead is not None:
+                self.advertisements.linger(entry, passage.ahead, now)
+            if self._obeyed(entry, update):
+                home = update.path[-1]
+                item = replace(entry.item, home=home, home_name=update.name, moves=update.moves)
+                self.advertisements.move(entry, item, passage.behind, now)
+        self.turned(update.publisher, update.publisher_incarnation)
+
+    def _obeyed(self, entry: AdvertisementEntry, update: MigrationUpdate) -> bool:
+        """A late update must not turn back what a later one has turned."""
+        return entry.item.moves < update.moves
+
+    def on_complete(self, peer: Peer, message: MigrationComplete, now: float) -> None:
+        passage = self.passages.get(_id(message))
+        if passage is not None and passage.ahead is peer:
+            self._complete(passage, message.accepted, now)
+
+    def _complete(self, passage: Passage, accepted: int, now: float) -> None:
+        """Operation 2, then the word goes on towards the target."""
+        self._relieve(passage, now)
+        update, behind = passage.update, passage.behind
+        if isinstance(behind, Client) and not behind.ended:
+            passage.complete, passage.accepted = True, accepted
+            passage.ahead = None
+            self._tell_moved(passage)
+            return
+        del self.passages[passage.id]
+        publisher, incarnation = update.publisher, update.publisher_incarnation
+        self.core.tell(MigrationComplete(*passage.id, publisher, incarnation, accepted), behind)
+
+    def _relieve(self, passage: Passage, now: float) -> None:
+        """Operation 2: withdraw from the source's side what only these advertisements called for."""
+        if passage.ahead is not None:
+            for moved in passage.update.advertisements:
+                self.advertisements.relieve((moved.origin, moved.serial), passage.ahead, now)
+
+    # --- the target ---------------------------------------------------------------------------------
+
+    def on_migrate(self, client: Client, message: Migrate, now: float) -> None:
+        passage = self.passages.get(_id(message))
+        if passage is not None and passage.behind is client:
+            self._tell_moved(passage)
+            return
+        if passage is not None or not self._takes(client, message):
+            self.core.tell(Relocated(*_id(message), "refused"), client)
+            return
+        update = MigrationUpdate(
+            *_id(message),
+            client.id,
+            client.incarnation,
+            self.core.name,
+            message.path,
+            message.advertisements,
+            message.moves,
+        )
+        ahead = self.core.peers[message.path[-2]]
+        passage = self.passages[_id(message)] = Passage(update, client, ahead)
+        self._turn(passage, now)
+        for moved in message.advertisements:
+            key = (moved.origin, moved.serial)
+            client.advertisements[moved.number] = (key, self.advertisements.table.by_key[key].item.filter)
+        client.readvertised()
+        self.core.tell(update, ahead)
+
+    def _takes(self, client: Client, message: Migrate) -> bool:
+        if len(message.path) < 2 or message.path[-1] != self.core.id or not message.advertisements:
+            return False
+        ahead = self.core.peers.get(message.path[-2])
+        if ahead is None or not ahead.flowing:
+            return False
+        return all(self._is_of(client, moved, message, ahead) for moved in message.advertisements)
+
+    def _is_of(self, client: Client, moved: MovedAdvertisement, message: Migrate, ahead: Peer) -> bool:
+        entry = self.advertisements.table.by_key.get((moved.origin, moved.serial))
+        return (
+            entry is not None
+            and (entry.item.publisher, entry.item.incarnation) == (client.id, client.incarnation)
+            and entry.source is ahead
+            and entry.item.moves < message.moves
+            and moved.number not in client.advertisements
+        )
+
+    def _tell_moved(self, passage: Passage) -> None:
+        if passage.complete:
+            self.core.tell(Relocated(*passage.id, "moved", passage.accepted), passage.behind)
+
+    def _end_at_target(self, client: Client, message: RelocateEnd, now: float) -> None:
+        passage = self.passages.get(_id(message))
+        if passage is None or passage.behind is not client:
+            return
+        if passage.complete:
+            del self.passages[passage.id]
+        if message.outcome != "moved":
+            for moved in passage.update.advertisements:
+                if (known := client.advertisements.pop(moved.number, None)) is not None:
+                    client.unadvertising.append((client.incoming.received, known[0]))
+            client.readvertised()
+            client.touch()
+
+    # --- links --------------------------------------------------------------------------------------
+
+    def link_up(self, session: Session, now: float) -> None:
+        """The neighbours' tables have been exchanged as they were: repeat what is under way."""
+        for passage in self.passages.values():
+            if passage.ahead is session and not passage.complete:
+                self.core.tell(passage.update, session)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if isinstance(session, Client):
+            self._client_lost(session, now)
+            return
+        for passage in list(self.passages.values()):
+            if passage.ahead is session:
+                self._complete(passage, 0, now)
+
+    def _client_lost(self, client: Client, now: float) -> None:
+        if self.departures.pop(client, None) is not None:
+            self.ended(client, False, now)
+        for passage in list(self.passages.values()):
+            if passage.behind is client and passage.complete:
+                del self.passages[passage.id]
+            elif self._waits_for(passage, client):
+                self._complete_if_settled(passage, now)
+
+    def status(self) -> Status:
+        return {"departing": len(self.departures), "passing": len(self.passages), "moved": self.moved}
+
+    def validate(self) -> None:
+        for client, departure in self.departures.items():
+            assert departure.client is client and not client.lost, client
+        for id, passage in self.passages.items():
+            assert passage.id == id and self.core.id in passage.update.path, id
+            assert passage.ahead is None or self.core.peers.get(passage.ahead.id) is passage.ahead, id
