@@ -299,7 +299,8 @@ class Migration(Quiet):
             self._tell_moved(passage)
             return
         if passage is not None or not self._takes(client, message):
-            self.core.tell(Relocated(*_id(message), "refused"), client)
+            outcome = "refused" if passage is None else "void"
+            self.core.tell(Relocated(*_id(message), outcome), client)
             return
         update = MigrationUpdate(
             *_id(message),

@@ -211,7 +211,7 @@ class Relocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
     origin: Id
     incarnation: Id
     number: Count
-    outcome: Name  # "moved" or "refused"
+    outcome: Name  # "moved"; "refused", nothing has been touched; or "void"
     accepted: Count = 0
 
 

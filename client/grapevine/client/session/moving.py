@@ -149,7 +149,7 @@ class Moving:
         elif message.outcome == "moved":
             self._finish(move, message.accepted, now)
         else:
-            self._abort(move, now)
+            self._abort(move, now, touched=message.outcome != "refused")
 
     def _finish(self, move: Move, accepted: int, now: float) -> None:
         session, source, target = self.session, move.source, move.target
@@ -177,13 +177,16 @@ class Moving:
         self.session.outgoing.restart(credit, received)
         self.session.cuts.restart()
 
-    def _abort(self, move: Move, now: float) -> None:
+    def _abort(self, move: Move, now: float, touched: bool = True) -> None:
+        """`touched`: brokers may have turned our advertisements round, if we came to ask for it."""
         self.move = None
         self.aborted += 1
-        self._end(move, "aborted" if move.paused else "declined")
+        void = move.paused and (touched or move.restarted)
+        self._end(move, "aborted" if void else "declined")
         if isinstance(move.target, Away):
             self._close(move.target)
-        if not move.paused:
+        if not void:
+            self._send_asked(self.place)
             return
         if move.restarted:
             self._publish_at(move.source)
