@@ -1,0 +1,99 @@
+"""Named mistakes, put into the real classes for the length of a run, to show that the oracle can see.
+
+The product has no switches for them: a mutant replaces a method while its context is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from overlay.links.outgoing import Chunk, Outgoing
+from overlay.tree.advertisements import Advertisements
+from overlay.tree.announcements import Announcement
+from overlay.tree.covering import Announced
+from overlay.tree.subscriptions import Subscriptions
+from tools.simulator.apps import App
+
+Replacement = tuple[type[Any], str, Callable[..., Any]]
+
+
+def _no_reannouncement() -> list[Replacement]:
+    def adopt(self: Announced, orphans: dict[int, None], former: Announcement, now: float) -> None:
+        for orphan in orphans:
+            del self.coverer[orphan]
+
+    return [(Announced, "_adopt", adopt)]
+
+
+def _early_confirmation() -> list[Replacement]:
+    return [(Announcement, "notify", lambda self, number, gather, peer: None)]
+
+
+def _tables_kept() -> list[Replacement]:
+    return [
+        (owner, "link_lost", lambda self, session, now: None) for owner in (Subscriptions, Advertisements)
+    ]
+
+
+def _resync_never_removes() -> list[Replacement]:
+    return [
+        (owner, "_forget_stale", lambda self, peer, now: None) for owner in (Subscriptions, Advertisements)
+    ]
+
+
+def _covering_per_link() -> list[Replacement]:
+    return [(Subscriptions, "_anchor", lambda self, number: 0)]
+
+
+def _settle_on_received() -> list[Replacement]:
+    marked = Outgoing.marked
+
+    def eager(self: Outgoing, received: int, settled: int, credit: int) -> bool:
+        return marked(self, received, received, credit)
+
+    return [(Outgoing, "marked", eager)]
+
+
+def _incarnation_kept() -> list[Replacement]:
+    begin = App.__init__
+
+    def keeping(self: App, *arguments: Any, **named: Any) -> None:
+        begin(self, *arguments, **named)
+        self.keeps_incarnation = True
+
+    return [(App, "__init__", keeping)]
+
+
+def _retention_dropped() -> list[Replacement]:
+    retain = Outgoing._retain
+
+    def forgetful(self: Outgoing, chunk: Chunk) -> None:
+        retain(self, chunk)
+        while sum(len(kept.publications) for kept in self.retained) > 8 and len(self.retained) > 1:
+            self.retained.popleft()
+
+    return [(Outgoing, "_retain", forgetful)]
+
+
+MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
+    "no-reannouncement": _no_reannouncement,
+    "early-confirmation": _early_confirmation,
+    "tables-kept": _tables_kept,
+    "resync-never-removes": _resync_never_removes,
+    "covering-per-link": _covering_per_link,
+    "settle-on-received": _settle_on_received,
+    "incarnation-kept": _incarnation_kept,
+    "retention-dropped": _retention_dropped,
+}
+
+
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """The product with the mistake `name`; with none, as it is."""
+    with ExitStack() as undo:
+        for owner, attribute, replacement in MUTANTS[name]() if name else ():
+            undo.callback(setattr, owner, attribute, owner.__dict__[attribute])
+            setattr(owner, attribute, replacement)
+        yield
