@@ -17,6 +17,7 @@ from daemon.clock import Clock
 from daemon.delivery_log import DeliveryLog
 from daemon.errors import Failure
 from daemon.keys import Keys, keys_directory, publish
+from daemon.link_news import LinkNews
 from daemon.logs import log
 from daemon.loop import Loop
 from daemon.receiving import Receiver
@@ -99,9 +100,10 @@ class Assembly:
         incarnation = self.state.incarnation(now)
         known: Neighbours = self.state.read("neighbours", Neighbours, ())
         seed = Random(os.urandom(16))
-        return tree_broker(
-            self.name, incarnation, self.settings.core(), seed, self.addresses, known, matcher=Index
-        )
+        settings = self.settings.core()
+        core = tree_broker(self.name, incarnation, settings, seed, self.addresses, known, matcher=Index)
+        core.add(LinkNews())
+        return core
 
     def _make_loop(self) -> Loop:
         core, wires, transport = self.core, self.wires, self.settings.transport

@@ -89,9 +89,18 @@ Sent = dict[tuple[str, int], tuple[Publisher, Published]]
 
 
 class Scene:
-    def __init__(self, directory: Path, seed: int, brokers: int, publishers: int, subscribers: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        brokers: int,
+        publishers: int,
+        subscribers: int,
+        ping_s: float = 2.0,  # short ones break links by themselves on a busy machine
+    ) -> None:
         self.random = Random(seed)
-        self.overlay = Overlay(directory, overlay={"delta": self.random.choice((1, 2, 4))})
+        delta = self.random.choice((1, 2, 4))
+        self.overlay = Overlay(directory, overlay={"delta": delta}, links={"ping_s": ping_s})
         self.parents: dict[str, str] = {}
         for number in range(brokers):
             parent = f"b{self.random.randrange(number)}" if number else ""

@@ -1,5 +1,5 @@
-"""A subscriber that stops reading is its own loss: the broker stays within its limit, names it, and others keep
-their rate. SIGTERM under load loses nothing that was settled."""
+"""A subscriber that stops reading is its own loss: the broker keeps its limit and names it, others keep their
+rate. SIGTERM under load loses nothing that was settled."""
 
 from __future__ import annotations
 
