@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 from daemon.settings.reference import toml_value
@@ -19,9 +20,15 @@ READY_S = 15.0
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the ports that the system gives to outgoing connections: nobody takes it by chance before we do."""
+    while True:
+        port = SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def eventually(condition: Callable[[], Any], timeout_s: float = 10.0, every_s: float = 0.02) -> Any:
