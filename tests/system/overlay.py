@@ -20,7 +20,7 @@ READY_S = 15.0
 
 
 def free_port() -> int:
-    """Below the ports that the system gives to outgoing connections: nobody takes it by chance before we do."""
+    """Below the ports that the system gives to outgoing connections, so that none of them takes it first."""
     while True:
         port = SystemRandom().randrange(15_000, 32_000)
         with socket.socket() as probe:
