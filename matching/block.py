@@ -20,6 +20,7 @@ import numpy.typing as npt
 from bitarray import bitarray
 
 from grapevine.filters.normal import Predicate, Value
+from matching import kernel
 from matching.bounds import number_bounds, number_pair
 from matching.check import satisfied
 from matching.cutting import LABEL
@@ -199,43 +200,53 @@ class Block:
 
     # Matching
 
-    def _out(self, attributes: Attributes) -> tuple[bitarray, list[float]]:
-        """(zeros: the candidates, the publication's numbers as the cells want them)"""
+    def _fallen(self, attributes: Attributes) -> tuple[list[bitarray], list[float]]:
+        """(the rows of bits a publication falls in, its numbers as the cells want them)"""
         get = attributes.get
-        out = self._dead.copy()
+        rows = [self._dead]
         point: list[float] = []
         for table in self.tables:
             value = get(table.attribute)
             if type(value) is float:
-                out |= table.out[3 + bisect_right(table.cuts, value)]
+                rows.append(table.out[3 + bisect_right(table.cuts, value)])
                 point += (value, -value)
             else:
-                out |= table.out[table.row(value)]
+                rows.append(table.out[table.row(value)])
                 point += number_pair(value)
-        return out, point
+        return rows, point
 
     def _hits(self, attributes: Attributes) -> Ints:
         """The slots that match. Checking all candidates at once costs less than finding the sure ones."""
-        out, point = self._out(attributes)
-        return self._checked(zeros(out), point, attributes)
+        rows, point = self._fallen(attributes)
+        if kernel.module is None:
+            return self._checked(zeros(_union(rows)), point, attributes)
+        passed = np.frombuffer(kernel.module.slots(rows, self._cells, point), np.int64)
+        return self._without_odd(passed, attributes)
 
     def _checked(self, slots: Ints, point: list[float], attributes: Attributes) -> Ints:
         """Those of the slots whose rows match; `point` has the publication's numbers."""
-        passed = slots[self._at_or_below(slots, point)]
-        if not self._odd.any():
-            return passed
+        return self._without_odd(slots[self._at_or_below(slots, point)], attributes)
+
+    def _without_odd(self, passed: Ints, attributes: Attributes) -> Ints:
+        """Without the odd ones that do not match after all."""
         odd = self._odd
+        if not odd.any():
+            return passed
         kept = [s for s in passed.tolist() if not odd[s] or satisfied(self._predicates(s), attributes)]
         return np.array(kept, np.int64)
 
     def sids(self, attributes: Attributes) -> list[int]:
+        if kernel.module is not None and not self._odd.any():
+            rows, point = self._fallen(attributes)
+            listed: list[int] = kernel.module.pick(rows, self._cells, point, self._sids)
+            return listed
         found = self._sids[self._hits(attributes)]
         found.sort()
-        sids: list[int] = found.tolist()
-        return sids
+        return found.tolist()  # type: ignore[no-any-return]
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
-        out, point = self._out(attributes)
+        rows, point = self._fallen(attributes)
+        out = _union(rows)
         if out.count(0) > _MANY:
             edge = self._edge(attributes)
             edge |= out
@@ -348,13 +359,20 @@ class Block:
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
         """(rows left by the bits, those of them on an edge of a segment)"""
-        out, _ = self._out(attributes)
+        out = _union(self._fallen(attributes)[0])
         return out.count(0), (self._edge(attributes) & ~out).count()
 
     def bytes(self) -> int:
         arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes
         lists = 16 * self.capacity + 3 * self.capacity // 8
         return arrays + lists + sum(table.nbytes for table in self.tables)
+
+
+def _union(rows: list[bitarray]) -> bitarray:
+    union = rows[0].copy()
+    for row in rows[1:]:
+        union |= row
+    return union
 
 
 def _octets(bits: bitarray) -> npt.NDArray[np.uint8]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grapevine.filters.normal import Op, Predicate, Value
+from matching import kernel
 from matching.bounds import number_bounds, number_pair
 from matching.check import satisfied
 from matching.cutting import LABEL, cut
@@ -182,7 +183,12 @@ class Columns:
         return point
 
     def _hits(self, attributes: Attributes) -> Ints:
-        hits = self._below(self._point(attributes)).nonzero()[0]
+        point = self._point(attributes)
+        if kernel.module is None:
+            hits: Ints = self._below(point).nonzero()[0]
+        else:
+            found = kernel.module.below(self._cells, self._cells.shape[1], len(self._rows), point)
+            hits = np.frombuffer(found, np.int64)
         if self._extra:
             keep = [slot for slot in hits.tolist() if self._passes(slot, attributes)]
             return np.array(keep, np.int64)

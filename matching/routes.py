@@ -1,48 +1,17 @@
 """Routes by the bytes of a publication's attributes, for traffic that repeats itself.
 
-The caller looks into `known` with a plain dict get and asks `learn` for what it did not find. Only
-attributes seen twice are kept, else content that never repeats would fill the cache with dead routes. All is
-forgotten when the generation changes: whoever changes a table that a route depends on calls `forget`.
+The caller asks once per batch for the dict of its tables' generation and looks into it with a plain get.
+Only attributes offered twice are kept, else content that never repeats would fill the cache with dead routes.
+All is forgotten when the generation changes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
-
-Route = TypeVar("Route")
-
-
-class Routes(Generic[Route]):
-    __slots__ = ("_limit", "_once", "generation", "known")
-
-    def __init__(self, limit: int = 4096) -> None:
-        self.known: dict[bytes, Route] = {}  # the same object for ever, so that a loop may hold it
-        self._once: dict[bytes, None] = {}
-        self._limit = limit
-        self.generation = 0
-
-    def learn(self, attributes: bytes, route: Route) -> None:
-        """Remember a route that was worked out, if these attributes were here before."""
-        if attributes not in self._once:
-            if len(self._once) >= self._limit:
-                self._once.clear()
-            self._once[attributes] = None
-            return
-        del self._once[attributes]
-        if len(self.known) >= self._limit:
-            self.known.clear()
-        self.known[attributes] = route
-
-    def forget(self) -> None:
-        """The tables have changed: nothing that was known holds any more."""
-        self.generation += 1
-        if self.known:
-            self.known.clear()
+from typing import Any
 
 
 class RouteCache:
-    """One side's routes as the broker keeps them: valid in one generation of its tables, `routes` a plain
-    dict for the hot loop."""
+    """One side's routes, valid in one generation of its tables."""
 
     __slots__ = ("_generation", "_limit", "_once", "routes")
 

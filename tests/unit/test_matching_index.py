@@ -1,7 +1,7 @@
 """The index answers as the scan does, whatever is added, removed and asked in whatever order.
 
 The sizes at which a list becomes a store, a segment is split and a block is left are made small, so that
-a few dozen filters go through all of them.
+a few dozen filters go through all of them, with the compiled kernel (where there is one) and without.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from grapevine.filters.normal import EVERYTHING, NOTHING, Filter, Op, Predicate, Value
-from matching import block, blocks, group, segments
+from matching import block, blocks, group, kernel, segments
 from matching.index import Index
 from matching.scan import Scan
 from tests import strategies
@@ -22,8 +22,10 @@ from tests import strategies
 SIZES = {
     "as it is": {},
     "columns": {(group, "SHORT"): 1, (group, "COLUMNS"): 10_000},
+    "columns in python": {(group, "SHORT"): 1, (group, "COLUMNS"): 10_000, (kernel, "module"): None},
     "blocks": {(group, "SHORT"): 1, (group, "COLUMNS"): 2, (segments, "MIN_EDGES"): 1},
     "few segments": {
+        (kernel, "module"): None,
         (group, "SHORT"): 1,
         (group, "COLUMNS"): 4,
         (segments, "MIN_EDGES"): 1,
@@ -138,13 +140,14 @@ def _case(name: str) -> Any:
     machine = type(name, (Comparison,), {"sizes": name})
     case = machine.TestCase
     case.settings = settings(
-        max_examples=40, stateful_step_count=25, suppress_health_check=list(HealthCheck), deadline=None
+        max_examples=25, stateful_step_count=25, suppress_health_check=list(HealthCheck), deadline=None
     )
     return case
 
 
 TestAsItIs = _case("as it is")
 TestColumns = _case("columns")
+TestColumnsInPython = _case("columns in python")
 TestBlocks = _case("blocks")
 TestFewSegments = _case("few segments")
 

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from matching.routes import Routes
+from matching.routes import RouteCache
 
 
 def test_a_route_is_kept_from_the_second_time_on() -> None:
-    routes: Routes[int] = Routes()
-    routes.learn(b"a", 1)
-    assert routes.known.get(b"a") is None
-    routes.learn(b"a", 1)
-    assert routes.known.get(b"a") == 1
+    cache = RouteCache()
+    routes = cache.at(1)
+    cache.offer(b"a", 1)
+    assert routes.get(b"a") is None
+    cache.offer(b"a", 1)
+    assert routes.get(b"a") == 1
 
 
 def test_attributes_that_never_repeat_leave_nothing() -> None:
-    routes: Routes[int] = Routes(limit=10)
+    cache = RouteCache(limit=10)
+    routes = cache.at(1)
     for number in range(1000):
-        routes.learn(b"%d" % number, number)
-    assert routes.known == {}
-    assert len(routes._once) <= 10
+        cache.offer(b"%d" % number, number)
+    assert routes == {}
+    assert len(cache._once) <= 10
 
 
 def test_the_cache_is_bounded() -> None:
-    routes: Routes[int] = Routes(limit=10)
+    cache = RouteCache(limit=10)
+    routes = cache.at(1)
     for number in range(1000):
-        routes.learn(b"%d" % number, number)
-        routes.learn(b"%d" % number, number)
-        assert len(routes.known) <= 10
+        cache.offer(b"%d" % number, number)
+        cache.offer(b"%d" % number, number)
+        assert len(routes) <= 10
+    assert routes
 
 
-def test_forgetting_keeps_the_dict_that_a_loop_holds() -> None:
-    routes: Routes[int] = Routes()
-    known = routes.known
-    routes.learn(b"a", 1)
-    routes.learn(b"a", 1)
-    routes.forget()
-    assert known.get(b"a") is None and routes.known is known and routes.generation == 1
-    routes.learn(b"a", 2)
-    routes.learn(b"a", 2)
-    assert known[b"a"] == 2
+def test_a_new_generation_knows_nothing_of_the_old() -> None:
+    cache = RouteCache()
+    cache.at(1)
+    cache.offer(b"a", 1)
+    cache.offer(b"a", 1)
+    assert cache.at(1) == {b"a": 1}
+    assert cache.at(2) == {}
+    cache.offer(b"a", 2)
+    assert cache.at(2) == {}

@@ -1,0 +1,45 @@
+"""Builds `matching._kernel` into the broker's wheel, or into the tree of an editable install.
+
+Where there is no compiler, or it fails, the wheel is built without and matching does the same in Python.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = Path("matching") / "kernel.c"
+
+
+class KernelHook(BuildHookInterface):  # type: ignore[type-arg, misc]
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel" or os.environ.get("GRAPEVINE_NO_KERNEL"):
+            return
+        root = Path(self.root)
+        built = root / "matching" / f"_kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
+        try:
+            compile_kernel(root / SOURCE, built)
+        except (OSError, subprocess.SubprocessError) as reason:
+            built.unlink(missing_ok=True)
+            self.app.display_warning(f"matching runs without its compiled kernel: {reason}")
+            return
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["artifacts"].append(f"/matching/{built.name}")
+
+
+def compile_kernel(source: Path, built: Path) -> None:
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    include = sysconfig.get_paths()["include"]
+    part = built.with_name(f".{built.name}.{os.getpid()}")  # two installs at once must not see half a file
+    flags = ["-O3", "-shared", "-fPIC", f"-I{include}"]
+    subprocess.run(
+        [*compiler, *flags, str(source), "-o", str(part)], check=True, capture_output=True, timeout=120
+    )
+    part.replace(built)

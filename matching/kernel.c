@@ -1,0 +1,211 @@
+/* The inner loops of `block` and `columns`, for where a compiler exists. Python does the same without them;
+ * docs/adr/0002-compiled-kernel.md says what they gain.
+ *
+ * slots(rows, cells, point) -> bytes      positions (int64) of the slots that are out of no row and whose cells
+ *                                         are at or below the point's
+ * pick(rows, cells, point, values) -> list    values (int64) of these slots instead
+ * below(cells, stride, count, point) -> bytes     the same for columns: cell (column, row) at column * stride + row
+ *
+ * Rows are bit vectors of one length, a multiple of 64, little-endian; cells are doubles. Sizes are checked:
+ * a call with wrong ones is a ValueError, never a read beyond a buffer.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "bit vectors are read as little-endian words"
+#endif
+
+#define MAX_ROWS 80
+#define MAX_POINT 160
+#define FIRST_HITS 256
+
+typedef struct {
+    Py_buffer rows[MAX_ROWS];
+    Py_ssize_t row_count, words;
+    Py_buffer cells;
+    double point[MAX_POINT];
+    Py_ssize_t width;
+} Question;
+
+typedef struct {
+    int64_t first[FIRST_HITS];
+    int64_t *items;
+    Py_ssize_t count, room;
+} Hits;
+
+static int wrong(const char *what) {
+    PyErr_SetString(PyExc_ValueError, what);
+    return -1;
+}
+
+static int read_point(PyObject *list, double *point, Py_ssize_t *width) {
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) > MAX_POINT) return wrong("point: no list, or too long");
+    *width = PyList_GET_SIZE(list);
+    for (Py_ssize_t i = 0; i < *width; i++) {
+        point[i] = PyFloat_AsDouble(PyList_GET_ITEM(list, i));
+        if (point[i] == -1.0 && PyErr_Occurred()) return -1;
+    }
+    return 0;
+}
+
+static void release(Question *q) {
+    for (Py_ssize_t i = 0; i < q->row_count; i++) PyBuffer_Release(&q->rows[i]);
+    if (q->cells.obj) PyBuffer_Release(&q->cells);
+}
+
+static int read_question(Question *q, PyObject *rows, PyObject *cells, PyObject *point) {
+    q->row_count = 0;
+    q->cells.obj = NULL;
+    if (!PyList_Check(rows) || !PyList_GET_SIZE(rows) || PyList_GET_SIZE(rows) > MAX_ROWS)
+        return wrong("rows: no list, empty or too long");
+    if (read_point(point, q->point, &q->width)) return -1;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
+        if (PyObject_GetBuffer(PyList_GET_ITEM(rows, i), &q->rows[i], PyBUF_SIMPLE)) return -1;
+        q->row_count++;
+        if (q->rows[i].len != q->rows[0].len || q->rows[i].len % 8) return wrong("rows: not of one length");
+    }
+    q->words = q->rows[0].len / 8;
+    if (PyObject_GetBuffer(cells, &q->cells, PyBUF_C_CONTIGUOUS)) return -1;
+    if (q->cells.len < q->words * 64 * q->width * (Py_ssize_t)sizeof(double)) return wrong("cells: too few");
+    return 0;
+}
+
+static void start(Hits *hits) {
+    hits->items = hits->first;
+    hits->count = 0;
+    hits->room = FIRST_HITS;
+}
+
+static void finish(Hits *hits) {
+    if (hits->items != hits->first) PyMem_Free(hits->items);
+}
+
+static int more_room(Hits *hits) {
+    int64_t *items = PyMem_Malloc(2 * hits->room * sizeof(int64_t));
+    if (!items) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(items, hits->items, hits->count * sizeof(int64_t));
+    finish(hits);
+    hits->items = items;
+    hits->room *= 2;
+    return 0;
+}
+
+static int sift(const Question *q, Hits *hits) {
+    const double *cells = q->cells.buf;
+    for (Py_ssize_t w = 0; w < q->words; w++) {
+        uint64_t out = 0;
+        for (Py_ssize_t i = 0; i < q->row_count; i++) out |= ((const uint64_t *)q->rows[i].buf)[w];
+        if (hits->count + 64 > hits->room && more_room(hits)) return -1;
+        for (uint64_t left = ~out; left; left &= left - 1) {
+            int64_t slot = w * 64 + __builtin_ctzll(left);
+            const double *row = cells + slot * q->width;
+            Py_ssize_t j = 0;
+            while (j < q->width && row[j] <= q->point[j]) j++;
+            if (j == q->width) hits->items[hits->count++] = slot;
+        }
+    }
+    return 0;
+}
+
+static PyObject *as_bytes(const Hits *hits) {
+    return PyBytes_FromStringAndSize((const char *)hits->items, hits->count * sizeof(int64_t));
+}
+
+static PyObject *slots(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Question q;
+    Hits hits;
+    PyObject *found = NULL;
+    if (count != 3) return wrong("slots takes 3 arguments"), NULL;
+    start(&hits);
+    if (!read_question(&q, args[0], args[1], args[2]) && !sift(&q, &hits)) found = as_bytes(&hits);
+    release(&q);
+    finish(&hits);
+    return found;
+}
+
+static PyObject *values_of(const Hits *hits, const Py_buffer *values) {
+    PyObject *found = PyList_New(hits->count);
+    for (Py_ssize_t i = 0; found && i < hits->count; i++) {
+        PyObject *value = PyLong_FromLongLong(((const int64_t *)values->buf)[hits->items[i]]);
+        if (!value) Py_CLEAR(found);
+        else PyList_SET_ITEM(found, i, value);
+    }
+    return found;
+}
+
+static PyObject *pick(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Question q;
+    Hits hits;
+    Py_buffer values;
+    PyObject *found = NULL;
+    if (count != 4) return wrong("pick takes 4 arguments"), NULL;
+    if (PyObject_GetBuffer(args[3], &values, PyBUF_C_CONTIGUOUS)) return NULL;
+    start(&hits);
+    if (!read_question(&q, args[0], args[1], args[2])) {
+        if (values.len < q.words * 64 * (Py_ssize_t)sizeof(int64_t)) wrong("values: too few");
+        else if (!sift(&q, &hits)) found = values_of(&hits, &values);
+    }
+    release(&q);
+    finish(&hits);
+    PyBuffer_Release(&values);
+    return found;
+}
+
+static int compare(const double *cells, Py_ssize_t stride, Py_ssize_t rows, const double *point,
+                   Py_ssize_t width, Hits *hits) {
+    uint8_t pass[256];
+    for (Py_ssize_t first = 0; first < rows; first += 256) {
+        Py_ssize_t length = rows - first < 256 ? rows - first : 256;
+        memset(pass, 1, sizeof pass);
+        for (Py_ssize_t column = 0; column < width; column++) {
+            const double *cell = cells + column * stride + first;
+            double bound = point[column];
+            for (Py_ssize_t i = 0; i < length; i++) pass[i] &= cell[i] <= bound;
+        }
+        while (hits->count + 256 > hits->room)
+            if (more_room(hits)) return -1;
+        for (Py_ssize_t i = 0; i < length; i++) {
+            hits->items[hits->count] = first + i;
+            hits->count += pass[i];
+        }
+    }
+    return 0;
+}
+
+static PyObject *below(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    double point[MAX_POINT];
+    Py_ssize_t width;
+    Py_buffer cells;
+    Hits hits;
+    PyObject *found = NULL;
+    if (count != 4) return wrong("below takes 4 arguments"), NULL;
+    Py_ssize_t stride = PyLong_AsSsize_t(args[1]), rows = PyLong_AsSsize_t(args[2]);
+    if (PyErr_Occurred() || read_point(args[3], point, &width)) return NULL;
+    if (PyObject_GetBuffer(args[0], &cells, PyBUF_C_CONTIGUOUS)) return NULL;
+    start(&hits);
+    if (rows < 0 || stride < rows || cells.len / (Py_ssize_t)sizeof(double) / (stride ? stride : 1) < width)
+        wrong("cells: too few");
+    else if (!compare(cells.buf, stride, rows, point, width, &hits)) found = as_bytes(&hits);
+    finish(&hits);
+    PyBuffer_Release(&cells);
+    return found;
+}
+
+static PyMethodDef methods[] = {
+    {"slots", (PyCFunction)(void *)slots, METH_FASTCALL, NULL},
+    {"pick", (PyCFunction)(void *)pick, METH_FASTCALL, NULL},
+    {"below", (PyCFunction)(void *)below, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__kernel(void) {
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,17 @@
+"""The compiled inner loops if they were built, else None.
+
+Whoever uses them asks for `module` each time and has the same in Python beside it, so that a test can take
+the module away and compare.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+module: ModuleType | None
+try:
+    from matching import _kernel
+
+    module = _kernel
+except ImportError:
+    module = None
