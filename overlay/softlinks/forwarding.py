@@ -14,7 +14,7 @@ from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling
 from overlay.softlinks.excludes import NONE, Excluded, Narrowed, take_names
 from overlay.tree.duplicates import Source
-from overlay.tree.publications import Publications, Route, Side
+from overlay.tree.publications import Fan, Publications, Side
 
 LISTS = 64  # exclude lists of one neighbour whose routes are kept
 
@@ -40,7 +40,7 @@ class Forwarding(Quiet):
             publication.hops += 1
         if any(publication.hops > HOPS for publication in publications):
             publications = self.publications.too_far(publications, record)
-        used: dict[Route, None] = {}
+        used: dict[Fan, None] = {}
         for side, source, run in self._runs(peer, publications):
             get = side.routes.at(self.publications.subscriptions.generation).get
             self.publications.route_run(side, run, source, used, get, now)

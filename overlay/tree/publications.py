@@ -9,6 +9,7 @@ by the attributes' bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import lt
 from typing import Protocol, Self
 
 from grapevine.filters.evaluate import matches
@@ -17,6 +18,7 @@ from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import (
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
+    TRACED,
     Advertisement,
     Batch,
     Publication,
@@ -47,42 +49,43 @@ class Side(Protocol):
     routes: RouteCache
 
 
-class Route:
-    """Where publications with certain attributes go from one side: the neighbours' queues, and the
+class Fan:
+    """The streams that the publications of one or several routes go to: the neighbours' queues, and the
     clients' with the ids of their subscriptions beside them."""
 
-    __slots__ = ("allowed", "appends", "clients", "ids", "links", "named", "peers", "queues", "sessions")
+    __slots__ = ("clients", "links", "listed", "named", "peers", "queues", "sessions")
 
     def __init__(
-        self,
-        peers: list[Remote],
-        clients: list[tuple[Client, bytes]],
-        allowed: bool,
-        links: Iterable[Queue] | None = None,
+        self, peers: tuple[Remote, ...], clients: list[Client], links: tuple[Queue, ...] | None = None
     ) -> None:
         self.peers = peers
         self.clients = clients
-        self.allowed = allowed  # only asked where a client publishes
-        self.links: list[Queue] = [peer.out.queue for peer in peers] if links is None else list(links)
-        self.queues = [*self.links, *(client.out.queue for client, _ in clients)]
-        self.appends = [queue.append for queue in self.queues]
-        self.ids = [(client.out.ids, ids) for client, ids in clients]
-        self.sessions: dict[Session, None] = dict.fromkeys([*peers, *(client for client, _ in clients)])
+        self.links: tuple[Queue, ...] = tuple([p.out.queue for p in peers]) if links is None else links
+        self.queues: list[Queue] = [*self.links, *[client.out.queue for client in clients]]
+        self.listed = [client.out.ids for client in clients]
+        self.sessions: dict[Session, None] = dict.fromkeys([*peers, *clients])
         self.named: set[int] = set()  # publishers whose names all these clients know
 
-    def take(self, publications: list[Publication]) -> None:
-        """Append to every queue of the route."""
+    def take_all(self, publications: list[Publication], ids: tuple[bytes, ...]) -> None:
+        """Publications of one route."""
         for queue in self.queues:
             queue += publications
         count = len(publications)
-        for listed, ids in self.ids:
-            listed += [ids] * count
+        for listed, each in zip(self.listed, ids):
+            listed += [each] * count
 
-    def take_one(self, publication: Publication) -> None:
-        for append in self.appends:
-            append(publication)
-        for listed, ids in self.ids:
-            listed.append(ids)
+    def take(self, publications: list[Publication], routes: list[Route]) -> None:
+        """Publications of several routes that end in this fan."""
+        for queue in self.queues:
+            queue += publications
+        for place, listed in enumerate(self.listed):
+            listed += [route.ids[place] for route in routes]
+
+    def take_one(self, publication: Publication, ids: tuple[bytes, ...]) -> None:
+        for queue in self.queues:
+            queue.append(publication)
+        for listed, each in zip(self.listed, ids):
+            listed.append(each)
 
     def pass_on(self, publication: Publication) -> None:
         """To the neighbours only: the clients have it."""
@@ -90,12 +93,31 @@ class Route:
             queue.append(publication)
 
 
+class Route:
+    """Where publications with certain attributes go from one side; `ids` for each client of the fan."""
+
+    __slots__ = ("allowed", "fan", "ids")
+
+    def __init__(self, fan: Fan, ids: tuple[bytes, ...], allowed: bool) -> None:
+        self.fan = fan
+        self.ids = ids
+        self.allowed = allowed  # only asked where a client publishes
+
+    @property
+    def peers(self) -> tuple[Remote, ...]:
+        return self.fan.peers
+
+    @property
+    def clients(self) -> list[tuple[Client, bytes]]:
+        return list(zip(self.fan.clients, self.ids))
+
+
 # Who gets a copy, and by which queues if not simply their own.
 Hops = tuple[tuple[Remote, ...], tuple[Queue, ...] | None]
 NOBODY: Hops = ((), None)
-NOWHERE = Route([], [], False)
-ROUTE_SHARED = 8  # destinations; comparing longer routes costs more than it saves
-ROUTES_SHARED = 4096
+NOWHERE = Route(Fan((), []), (), False)
+FAN_SHARED = 8  # destinations; larger fans hardly come again
+FANS_SHARED = 4096
 
 
 class Publications(Quiet):
@@ -107,12 +129,15 @@ class Publications(Quiet):
         self.seen: LastSeen = LastSeen() if ordered else SeenWindow()
         self.ordered = ordered
         self.accepted = self.forwarded = self.delivered = self.duplicates = self.pure = 0
-        self._same: dict[object, Route] = {}  # routes with the same destinations are one object
-        self._same_at = -1
+        self._fans: dict[object, Fan] = {}
+        self._fans_at = -1
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
         self.instead: dict[Remote, Remote] = {}
+        # Publications of a local publisher may be traced, and pass here traced.
+        self.tag: Callable[[Client, list[Publication], float], None] | None = None
+        self.traced: Callable[[Remote, list[Publication], float], None] | None = None
         self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
 
     def attach(self, core: Core) -> None:
@@ -139,7 +164,9 @@ class Publications(Quiet):
             if any(not route.allowed for route in routes.values()):
                 publications = self._allowed(publications, routes, record)
         self.accepted += len(publications)
-        used: dict[Route, None] = {}
+        if self.tag is not None:
+            self.tag(client, publications, now)
+        used: dict[Fan, None] = {}
         self.route_run(client, publications, source, used, routes.get, now)
         self.hold(used, client, record)
 
@@ -148,17 +175,20 @@ class Publications(Quiet):
         publications = batch.publications[repeated:] if repeated else batch.publications
         record = Settling(peer.incoming)
         peer.received_total += len(publications)
-        used: dict[Route, None] = {}
+        used: dict[Fan, None] = {}
         get = peer.routes.at(self.subscriptions.generation).get
-        publisher = incarnation = start = far = 0
+        publisher = incarnation = start = far = flags = 0
         for index, publication in enumerate(publications):
             hops = publication.hops = publication.hops + 1
+            flags |= publication.flags
             if hops > HOPS:
                 far += 1
             if publication.publisher != publisher or publication.incarnation != incarnation:
                 if index > start:
                     self.route_run(peer, publications[start:index], (publisher, incarnation), used, get, now)
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
+        if flags & TRACED and self.traced is not None:
+            self.traced(peer, [p for p in publications if p.flags & TRACED], now)
         run = publications[start:] if start else publications
         if far:
             run = self.too_far(run, record)
@@ -169,7 +199,7 @@ class Publications(Quiet):
         """The route of each set of attributes in the batch, each looked for once."""
         get = client.routes.at(self.subscriptions.generation).get
         distinct = dict.fromkeys([publication.attributes for publication in publications])
-        return {attributes: get(attributes) or self._route(client, attributes) for attributes in distinct}
+        return {attributes: get(attributes) or self.route(client, attributes) for attributes in distinct}
 
     def _allowed(
         self, publications: list[Publication], routes: dict[bytes, Route], record: Settling
@@ -191,7 +221,7 @@ class Publications(Quiet):
         side: Side,
         run: list[Publication],
         source: Source,
-        used: dict[Route, None],
+        used: dict[Fan, None],
         get: Callable[[bytes], Route | None],
         now: float,
     ) -> None:
@@ -200,56 +230,68 @@ class Publications(Quiet):
         if not self.ordered or self.log is not None:
             self._route_each(side, run, source, used, now)
             return
-        last = self.seen.last.get(source, 0)
-        route = NOWHERE
-        start = 0
-        for index, publication in enumerate(run):
-            found = get(publication.attributes)
-            sequence = publication.sequence
-            if found is not route or sequence <= last:
+        if not run:
+            return
+        sequences = [publication.sequence for publication in run]
+        if sequences[0] <= self.seen.last.get(source, 0) or not all(map(lt, sequences, sequences[1:])):
+            self._route_each(side, run, source, used, now)  # some were here before
+            return
+        self.seen.last[source] = sequences[-1]
+        found = [get(publication.attributes) for publication in run]
+        if None in found:
+            found = [route or self.route(side, p.attributes) for route, p in zip(found, run)]
+        routes: list[Route] = found  # type: ignore[assignment]
+        route = routes[0]
+        if routes.count(route) == len(routes):
+            self._use(route.fan, source[0], used)
+            route.fan.take_all(run, route.ids)
+        else:
+            self._route_mixed(run, routes, source[0], used)
+
+    def _route_mixed(
+        self, run: list[Publication], routes: list[Route], publisher: int, used: dict[Fan, None]
+    ) -> None:
+        """Consecutive publications with one fan are handed over together, whatever their routes."""
+        fan, start = routes[0].fan, 0
+        self._use(fan, publisher, used)
+        for index, route in enumerate(routes):
+            if route.fan is not fan:
                 if start + 1 == index:
-                    route.take_one(run[start])
-                elif start < index:
-                    route.take(run[start:index])
-                start = index
-                route = found if found is not None else self._route(side, publication.attributes)
-                used[route] = None
-                if route.clients and source[0] not in route.named:
-                    self._name(route, source[0])
-                if sequence <= last:
-                    route.pass_on(publication)
-                    self.duplicates += len(route.clients)
-                    start = index + 1
-                    continue
-            last = sequence
-        if start < len(run):
-            route.take(run[start:] if start else run)
-        self.seen.last[source] = last
+                    fan.take_one(run[start], routes[start].ids)
+                else:
+                    fan.take(run[start:index], routes[start:index])
+                fan, start = route.fan, index
+                self._use(fan, publisher, used)
+        fan.take(run[start:], routes[start:])
+
+    def _use(self, fan: Fan, publisher: int, used: dict[Fan, None]) -> None:
+        used[fan] = None
+        if publisher not in fan.named and fan.clients:
+            self._name(fan, publisher)
 
     def _route_each(
-        self, side: Side, run: list[Publication], source: Source, used: dict[Route, None], now: float
+        self, side: Side, run: list[Publication], source: Source, used: dict[Fan, None], now: float
     ) -> None:
         """The same one by one, where each is logged or its window must be asked."""
         for publication in run:
-            route = self._route(side, publication.attributes)
-            used[route] = None
-            if route.clients and source[0] not in route.named:
-                self._name(route, source[0])
+            route = self.route(side, publication.attributes)
+            fan = route.fan
+            self._use(fan, source[0], used)
             fresh = self.seen.first(source, publication.sequence)
             if fresh:
-                route.take_one(publication)
+                fan.take_one(publication, route.ids)
             else:
-                route.pass_on(publication)
-                self.duplicates += len(route.clients)
+                fan.pass_on(publication)
+                self.duplicates += len(fan.clients)
             if self.log is not None:
                 self.log(side, publication, route, fresh, now)
 
-    def hold(self, used: dict[Route, None], side: Session, record: Settling) -> None:
+    def hold(self, used: dict[Fan, None], side: Session, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled."""
         dirty = self.core.dirty
         sessions: dict[Session, None] = {}
-        for route in used:
-            sessions |= route.sessions
+        for fan in used:
+            sessions |= fan.sessions
         for session in sessions:
             session.out.hold(record)
         dirty |= sessions
@@ -258,7 +300,7 @@ class Publications(Quiet):
 
     # --- routes ---------------------------------------------------------------------------------------
 
-    def _route(self, side: Side, attributes: bytes) -> Route:
+    def route(self, side: Side, attributes: bytes) -> Route:
         route: Route | None = side.routes.at(self.subscriptions.generation).get(attributes)
         if route is None:
             route = self.find_route(side, attributes)
@@ -280,7 +322,8 @@ class Publications(Quiet):
         allowed = isinstance(side, Client) and (
             side.unrestricted or any(matches(f, content) for f in side.advertised())
         )
-        return self._to(peers, links, tuple(deliveries), allowed)
+        numbers = tuple([number for number, _ in deliveries])
+        return Route(self._fan(peers, links, numbers), tuple([ids for _, ids in deliveries]), allowed)
 
     def choose_primary(self, side: Side | None, groups: Iterable[int]) -> Hops:
         peers: dict[Remote, None] = {}
@@ -290,37 +333,23 @@ class Publications(Quiet):
                 peers[self.instead.get(hop, hop)] = None
         return tuple(peers), None
 
-    def _to(
-        self,
-        peers: tuple[Remote, ...],
-        links: tuple[Queue, ...] | None,
-        deliveries: tuple[tuple[int, bytes], ...],
-        allowed: bool,
-    ) -> Route:
-        """The route with these destinations. Short ones are the same object for the same destinations, so
-        that publications with different attributes travel as one run."""
-        if len(peers) + len(deliveries) > ROUTE_SHARED:
-            return self._new_route(peers, links, deliveries, allowed)
-        if self._same_at != self.subscriptions.generation or len(self._same) >= ROUTES_SHARED:
-            self._same_at = self.subscriptions.generation
-            self._same.clear()
-        queues = None if links is None else tuple([id(queue) for queue in links])
-        key = (peers, queues, deliveries, allowed)
-        route = self._same.get(key)
-        if route is None:
-            route = self._same[key] = self._new_route(peers, links, deliveries, allowed)
-        return route
-
-    def _new_route(
-        self,
-        peers: tuple[Remote, ...],
-        links: tuple[Queue, ...] | None,
-        deliveries: tuple[tuple[int, bytes], ...],
-        allowed: bool,
-    ) -> Route:
+    def _fan(
+        self, peers: tuple[Remote, ...], links: tuple[Queue, ...] | None, numbers: tuple[int, ...]
+    ) -> Fan:
+        """The fan to these destinations. Small ones are the same object for the same destinations, so that
+        publications with different attributes travel as one run."""
         numbered = self.core.numbered
-        clients = [(numbered[number], ids) for number, ids in deliveries]
-        return Route(list(peers), clients, allowed, links)
+        if len(peers) + len(numbers) > FAN_SHARED:
+            return Fan(peers, [numbered[number] for number in numbers], links)
+        if self._fans_at != self.subscriptions.generation or len(self._fans) >= FANS_SHARED:
+            self._fans_at = self.subscriptions.generation
+            self._fans.clear()
+        queues = None if links is None else tuple([id(queue) for queue in links])
+        key = (peers, queues, numbers)
+        fan = self._fans.get(key)
+        if fan is None:
+            fan = self._fans[key] = Fan(peers, [numbered[number] for number in numbers], links)
+        return fan
 
     def sides(self, attributes: bytes) -> set[Peer]:
         """The neighbours from which a matching subscription came."""
@@ -328,14 +357,14 @@ class Publications(Quiet):
         content = decode_attributes(attributes)
         return {groups[number].side for number in self.subscriptions.remote.groups(content)}
 
-    def _name(self, route: Route, publisher: int) -> None:
-        route.named.add(publisher)
+    def _name(self, fan: Fan, publisher: int) -> None:
+        fan.named.add(publisher)
         if advertisements := self.advertisements.of_publisher(publisher):
             known = advertisements[0]
-            for client, _ in route.clients:
+            for client in fan.clients:
                 client.introduce(publisher, known.publisher_name, known.home_name)
         else:
-            route.named.discard(publisher)
+            fan.named.discard(publisher)
 
     def _gone(self, advertisement: Advertisement) -> None:
         publisher, incarnation = advertisement.publisher, advertisement.incarnation

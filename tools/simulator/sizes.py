@@ -38,7 +38,7 @@ PER_NEIGHBOUR = {
 }
 # Put together at start, free numbers, and caches that a change of the tables empties.
 FIXED = ("Census.reporters", "Sync.on_ready", "Sync.forget_stale", "Advertisements.on_gone", "Dispatch.")
-CACHES = ("Route.", "RouteCache.", "Publications._same", "Forwarding._sides")
+CACHES = ("Route.", "RouteCache.", "Fan.", "Publications._fans", "Forwarding._sides")
 # Who is near, and the links between brokers: there without any client.
 MAPS = (
     "MasterOverlayMap.",
@@ -73,8 +73,11 @@ def containers(core: Core) -> Iterator[tuple[str, Any]]:
         thing = front.pop()
         for name, value in attributes(thing):
             if isinstance(value, CONTAINERS):
+                path = f"{type(thing).__name__}.{name}"
+                if path.startswith(CACHES):
+                    continue  # may remember who is gone, until the tables change
                 if not (thing is core and name in RESTING):
-                    yield from _nested(f"{type(thing).__name__}.{name}", value)
+                    yield from _nested(path, value)
                 front += [v for v in _values(value) if _walked(v, seen)]
             elif _walked(value, seen):
                 front.append(value)
