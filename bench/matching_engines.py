@@ -1,4 +1,5 @@
-"""The engines of the matching bench behind one interface: ours, our scan, rtree and sqlite's R*Tree.
+"""The engines of the matching bench behind one interface: ours (with the compiled kernel if it was built, and
+without), our scan, rtree and sqlite's R*Tree.
 
 The trees know boxes of numbers only, so a workload is translated: an attribute is a dimension, an equality of
 texts is a point on it (texts are numbered), no predicate is the whole line. sqlite keeps 32-bit floats and at
@@ -8,12 +9,14 @@ most five dimensions; what it finds is checked once more, and the time for that 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from math import inf, nextafter
 from typing import Protocol
 
 from bench.matching_workloads import Attributes
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Filter, Op, Predicate, Value
+from matching import kernel
 from matching.group import warm_up
 from matching.index import Index
 from matching.scan import Scan
@@ -44,6 +47,21 @@ class Ours:
 
     def remove(self, sid: int, filter: Filter) -> None:
         self.index.remove(sid)
+
+
+class OursInPython(Ours):
+    """Without the compiled kernel, whether it was built or not."""
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__(groups)
+        self.match = self._match
+
+    def _match(self, attributes: Attributes) -> list[int]:
+        compiled, kernel.module = kernel.module, None
+        try:
+            return self.index.match(attributes)
+        finally:
+            kernel.module = compiled
 
 
 class BruteForce(Ours):
@@ -163,4 +181,10 @@ class SqliteRtree:
         return [sid for (sid,) in found if matches(self._filters[sid], attributes)]
 
 
-ENGINES = {"grapevine": Ours, "scan": BruteForce, "rtree": Rtree, "sqlite": SqliteRtree}
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "grapevine": Ours,
+    "grapevine-python": OursInPython,
+    "scan": BruteForce,
+    "rtree": Rtree,
+    "sqlite": SqliteRtree,
+}

@@ -113,9 +113,9 @@ def _each(function: Callable[[int], None], sids: list[int]) -> float:
 def _bytes(engine_name: str, filters: list[Filter]) -> float | None:
     """What Python hands out for the index alone: not the filters, nor the sids, which the caller has. The
     trees allocate behind its back."""
-    if engine_name not in ("grapevine", "scan"):
+    if engine_name not in ("grapevine", "grapevine-python", "scan"):
         return None
-    return bytes_of(lambda: ENGINES[engine_name](), filters) / len(filters)
+    return bytes_of(ENGINES[engine_name], filters) / len(filters)
 
 
 def bytes_of(make: Callable[[], Engine], filters: list[Filter]) -> int:
