@@ -161,3 +161,9 @@ def test_the_guide_shows_commands_that_exist(call: str) -> None:
 def test_the_guide_shows_topologies_that_can_be_built() -> None:
     blocks = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert [len(build(tomllib.loads(block)).brokers) for block in blocks] == [7, 2]
+
+
+def test_sim_run_is_the_simulators_own_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "run", "--help"]) == 0
+    assert "SCENARIO" in capsys.readouterr().out
+    assert run(["sim", "run", "no-such-scenario"]) == 2
