@@ -18,6 +18,8 @@ AGAIN_S = 1.0  # a refused advertisement is tried again
 
 
 class App:
+    keeps_incarnation = False  # when it starts again after a crash
+
     def __init__(
         self,
         host: ClientHost,
@@ -37,7 +39,6 @@ class App:
         self.wanted = subscriptions
         self.every_s = every_s
         self.active = True
-        self.keeps_incarnation = False  # a mutant's publisher
         self.advertisements: list[AdvertisementState] = []
         self.subscriptions: list[SubscriptionState] = []
         self._advertises: Filter | None = None

@@ -8,8 +8,10 @@ tables must be what brute force says, and when everybody has left nothing may re
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from time import perf_counter
+from traceback import extract_tb
 
 from grapevine.client.session import SessionSettings
 from matching.interface import Matcher
@@ -146,19 +148,28 @@ class Simulation:
     # --- running ------------------------------------------------------------------------------------
 
     def run(self) -> Result:
+        """All phases; whatever a broker or a session raises on the way is a violation."""
         began = perf_counter()
+        try:
+            self.safety()
+            if self.settle():
+                self.oracle.judge()
+                self.fresh()
+                self.forget()
+                tables.compare(self)
+                self.finish()
+            else:
+                self.oracle.judge()
+        except Exception as error:
+            where = extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno} {where.name}"
+            self.oracle.violation(f"raised {error!r} at {place}")
+        return self.result(perf_counter() - began)
+
+    def safety(self) -> None:
         self.start()
         self.faults.schedule(self.scenario.faults, self.scenario.seconds)
         self.world.run(self.world.now + self.scenario.seconds)
-        if self.settle():
-            self.oracle.judge()
-            self.fresh()
-            self.forget()
-            tables.compare(self)
-            self.finish()
-        else:
-            self.oracle.judge()
-        return self.result(perf_counter() - began)
 
     def start(self) -> None:
         random = self.world.stream("start")

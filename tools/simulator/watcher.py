@@ -92,7 +92,7 @@ class Watcher:
         self.oracle.links_seen(broker.index, synced)
         self._look_at_clients(broker, core)
         self._steps += 1
-        if self._validate_every and self._steps % self._validate_every == 0:
+        if self._validate_every and self._steps % self._validate_every == 0 and not core.finished:
             self.validate(broker, core)
 
     def stopped(self, broker: BrokerHost, reason: str) -> None:

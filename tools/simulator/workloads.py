@@ -42,7 +42,7 @@ def _between(attribute: str, low: float | None, high: float | None) -> Predicate
 class Quotes:
     """One publisher publishes one symbol's quotes."""
 
-    def __init__(self, symbols: int = 100) -> None:
+    def __init__(self, symbols: int = 6) -> None:
         self.symbols = [f"{a}{b}{c}" for a in "AFKPUZ" for b in "BGLQV" for c in "CHMRW"][:symbols]
 
     def advertisement(self, random: Random) -> Filter:
