@@ -1,0 +1,43 @@
+"""One seed is one run: under any hash seed, with and without the codec, in another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def digest(hash_seed: str, *words: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tools.simulator", "run", "quick", "--seed", "4", "-o", "json", *words],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return str(json.loads(ran.stdout)["digest"])
+
+
+def test_the_digest_depends_on_the_seed_alone() -> None:
+    plain = digest("1")
+    assert digest("2") == plain
+    assert digest("3", "--codec") == plain
+
+
+def test_another_seed_is_another_run() -> None:
+    from tools.simulator.__main__ import simulate
+    from tools.simulator.scenario import find
+
+    assert simulate(find("quick"), "", None, 4).digest != simulate(find("quick"), "", None, 5).digest
+
+
+def test_the_command_fails_when_the_oracle_does(capsys: pytest.CaptureFixture[str]) -> None:
+    from tools.simulator.__main__ import main
+
+    assert main(["run", "quick", "--seed", "0", "--mutant", "tables-kept"]) == 1
+    assert "replay: pubctl sim run quick --seed 0 --mutant tables-kept" in capsys.readouterr().out
+    assert main(["run", "no-such-scenario"]) == 2
