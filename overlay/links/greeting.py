@@ -198,8 +198,12 @@ class Greeting(Quiet):
         if peer is not None and peer.link is not None and not peer.dialled and hello.broker < self.core.id:
             self._fail(dial, "twice", f"{hello.name} has dialled us", now)
             return
-        del self._dials[dial.number]
         shared = peer is not None and hello.resume is not None and hello.epoch == peer.epoch
+        if hello.resume is not None and not shared:
+            # The session that we offered to resume was lost while the answer was on its way.
+            self._fail(dial, "forgotten", f"{hello.name} resumes what we have given up", now)
+            return
+        del self._dials[dial.number]
         self._establish(link, hello, hello.epoch, shared, dialled=True, now=now)
         dial.greeted(self.core.peers[hello.broker], now)
         self._joined(self.core.peers[hello.broker], now)
