@@ -1,35 +1,48 @@
-"""One measurement: a fresh broker, subscribers and a publisher in processes of their own, the clock."""
+"""One measurement: a fresh broker, subscribers and a publisher in processes of their own, the clock; and many
+measurements, interleaved, so that whatever else the machine does falls on everybody alike."""
 
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import psutil
 
-from bench.systems.base import System
+from bench.systems.base import Outcome, System, Workload
 from bench.workloads import Topics
 
-PATIENCE_S = 120.0
+PATIENCE_S = 180.0
 _fork = multiprocessing.get_context("fork")
 
 
 class Figure(NamedTuple):
+    """`broker_us_per_msg`: processor time of all brokers per publication."""
+
     deliveries_s: float
     publications_s: float
     broker_us_per_msg: float
 
 
-def _subscriber(system: System, workload: Topics, pipe: Connection) -> None:
+class Wrong(AssertionError):
+    """A subscriber did not get exactly what it must."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _subscriber(system: System, workload: Workload, pipe: Connection) -> None:
     pipe.send(system.subscribe(workload, lambda: pipe.send("ready")))
 
 
-def _publisher(system: System, workload: Topics, pipe: Connection) -> None:
+def _publisher(system: System, workload: Workload, pipe: Connection) -> None:
     def go() -> None:
         pipe.send("ready")
         pipe.recv()
@@ -38,7 +51,7 @@ def _publisher(system: System, workload: Topics, pipe: Connection) -> None:
     pipe.send("sent")
 
 
-def measure(system: System, workload: Topics) -> Figure:
+def measure(system: System, workload: Workload) -> Figure:
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         system.start(Path(directory))
         try:
@@ -47,28 +60,38 @@ def measure(system: System, workload: Topics) -> Figure:
             system.stop()
 
 
-def _measure(system: System, workload: Topics) -> Figure:
+def _measure(system: System, workload: Workload) -> Figure:
     readers, reader = _role(_subscriber, system, workload)
-    _expect(reader)
-    writers, writer = _role(_publisher, system, workload)
-    _expect(writer)
-    broker = psutil.Process(system.pid())
-    before = _cpu(broker)
-    began = time.monotonic()
-    writer.send("go")
-    ended = _expect(reader)
-    assert isinstance(ended, float)
-    spent = _cpu(broker) - before
-    _expect(writer)
-    for process in (readers, writers):
-        process.join(PATIENCE_S)
-    deliveries = sum(workload.expected)
-    took = ended - began
-    return Figure(deliveries / took, workload.publications / took, spent / deliveries * 1e6)
+    writers = None
+    try:
+        _expect(reader, readers)
+        writers, writer = _role(_publisher, system, workload)
+        _expect(writer, writers)
+        before = _cpu(system)
+        began = time.monotonic()
+        writer.send("go")
+        outcome = _expect(reader, readers)
+        assert isinstance(outcome, Outcome)
+        spent = _cpu(system) - before
+        if outcome.wrong:
+            raise Wrong(f"{system.name} {workload.name}: {outcome.wrong}")
+        _expect(writer, writers)
+    finally:
+        for process in (readers, writers):
+            if process is not None:
+                process.join(1.0)
+                process.kill()
+    took = outcome.ended - began
+    count = publications(workload)
+    return Figure(outcome.deliveries / took, count / took, spent / count * 1e6)
+
+
+def publications(workload: Workload) -> int:
+    return workload.publications if isinstance(workload, Topics) else len(workload.publications)
 
 
 def _role(
-    target: Callable[[System, Topics, Connection], None], system: System, workload: Topics
+    target: Callable[[System, Workload, Connection], None], system: System, workload: Workload
 ) -> tuple[multiprocessing.process.BaseProcess, Connection]:
     here, there = _fork.Pipe()
     process = _fork.Process(target=target, args=(system, workload, there), daemon=True)
@@ -77,13 +100,40 @@ def _role(
     return process, here
 
 
-def _expect(pipe: Connection) -> object:
+def _expect(pipe: Connection, process: multiprocessing.process.BaseProcess) -> object:
     if not pipe.poll(PATIENCE_S):
         raise TimeoutError("a role of the measurement does not answer")
-    return pipe.recv()
+    try:
+        return pipe.recv()
+    except EOFError:
+        process.join(5)
+        raise RuntimeError(f"a role of the measurement ended with {process.exitcode}") from None
 
 
-def _cpu(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    children = sum(sum(child.cpu_times()[:2]) for child in process.children(recursive=True))
-    return times.user + times.system + children
+def _cpu(system: System) -> float:
+    spent = 0.0
+    for pid in system.pids():
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            times = each.cpu_times()
+            spent += times.user + times.system
+    return spent
+
+
+def interleaved(pairs: Iterable[tuple[System, Workload]], rounds: int) -> dict[tuple[str, str], list[Figure]]:
+    """Every pair once a round."""
+    pairs = list(pairs)
+    figures: dict[tuple[str, str], list[Figure]] = {(s.name, w.name): [] for s, w in pairs}
+    for number in range(1, rounds + 1):
+        for system, workload in pairs:
+            figure = measure(system, workload)
+            figures[system.name, workload.name].append(figure)
+            say(
+                f"{number}/{rounds} {workload.name:14} {system.name:16} {figure.deliveries_s:12,.0f} deliveries/s "
+                f"{figure.publications_s:12,.0f} publications/s {figure.broker_us_per_msg:8.2f} us"
+            )
+    return figures
+
+
+def middle(figures: list[Figure]) -> Figure:
+    return Figure(*[median(values) for values in zip(*figures, strict=True)])

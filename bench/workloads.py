@@ -18,6 +18,7 @@ class Topics(NamedTuple):
     publications: int
     batch: int = 100  # publications that leave the publisher together
     payload: bytes = PAYLOAD
+    fresh: bool = False  # an attribute that no other publication has; only where there are attributes
 
     @property
     def expected(self) -> tuple[int, ...]:
@@ -40,11 +41,15 @@ class Topics(NamedTuple):
 
 
 def topic_workloads(scale: float = 1.0, batch: int = 100) -> dict[str, Topics]:
-    """T1 one to one, T2 a hundred topics over ten subscribers, T3 one to ten."""
-    count = int(400_000 * scale) // batch * batch
+    """T1 one to one, T2 a hundred topics over ten subscribers, T3 one to ten; T1 once with attributes that never
+    repeat, and once with every publication sent by itself."""
+    count = max(1, int(4_000 * scale) // batch) * batch * 100
     tens = tuple(tuple(range(first, first + 10)) for first in range(0, 100, 10))
+    one = ((0,),)
     return {
-        "T1": Topics("T1", 1, ((0,),), count, batch),
+        "T1": Topics("T1", 1, one, count, batch),
         "T2": Topics("T2", 100, tens, count, batch),
-        "T3": Topics("T3", 1, ((0,),) * 10, count // 4, batch),
+        "T3": Topics("T3", 1, one * 10, max(count // 4 // batch, 1) * batch, batch),
+        "T1-fresh": Topics("T1-fresh", 1, one, max(count // 2 // batch, 1) * batch, batch, fresh=True),
+        "T1-unbatched": Topics("T1-unbatched", 1, one, max(count // 8, 1), 1),
     }

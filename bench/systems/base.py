@@ -7,17 +7,29 @@ the runner.
 
 from __future__ import annotations
 
+import selectors
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from bench.content import Content
 from bench.workloads import Topics
 
 Ready = Callable[[], None]
+Workload = Topics | Content
+PATIENCE_S = 60.0
+
+
+class Outcome(NamedTuple):
+    """When the last delivery came, how many there were, and what was wrong with them."""
+
+    ended: float
+    deliveries: int
+    wrong: str = ""
 
 
 class System(Protocol):
@@ -27,20 +39,23 @@ class System(Protocol):
         """Why it cannot run here, or nothing."""
 
     def version(self) -> str: ...
+    def can(self, workload: Workload) -> bool: ...
     def start(self, directory: Path) -> None: ...
     def stop(self) -> None: ...
-    def pid(self) -> int: ...
-    def subscribe(self, workload: Topics, ready: Ready) -> float:
-        """Receive all that the workload's subscribers must get; the time of the last arrival."""
+    def pids(self) -> list[int]: ...
+    def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
+        """Receive all that the workload's subscribers must get."""
 
-    def publish(self, workload: Topics, go: Callable[[], None]) -> None:
+    def publish(self, workload: Workload, go: Callable[[], None]) -> None:
         """Prepare, wait in `go`, then send everything."""
 
 
 class Process:
     """A peer started from its Debian package, on the loopback."""
 
+    name = ""
     binary = ""
+    start_s = 30.0
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -49,22 +64,30 @@ class Process:
     def missing(self) -> str:
         return "" if shutil.which(self.binary) else f"{self.binary} is not installed (Debian: {self.binary})"
 
-    def run(self, command: list[str], directory: Path, log: str) -> None:
-        with open(directory / log, "wb") as output:
-            self.process = subprocess.Popen(
-                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
-        wait_for_port(self.port, self.process)
+    def can(self, workload: Workload) -> bool:
+        return isinstance(workload, Topics) and not workload.fresh
 
-    def pid(self) -> int:
+    def run(self, command: list[str], directory: Path, environment: dict[str, str] | None = None) -> None:
+        with open(directory / f"{self.name}.log", "wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+            )
+        wait_for_port(self.port, self.process, self.start_s)
+
+    def pids(self) -> list[int]:
         assert self.process is not None
-        return self.process.pid
+        return [self.process.pid]
 
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(20)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -85,35 +108,50 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float 
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
-            time.sleep(0.05)
+            time.sleep(0.02)
     raise RuntimeError(f"{process.args!r} does not listen on {port}")
 
 
 def connect(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), 10)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.settimeout(60)
+    connection.settimeout(PATIENCE_S)
     return connection
+
+
+def read_until(connection: socket.socket, done: Callable[[bytes], bool]) -> bytes:
+    answer = b""
+    while not done(answer):
+        part = connection.recv(65536)
+        assert part, f"closed after {answer[-200:]!r}"
+        answer += part
+    return answer
 
 
 def count_bytes(connections: list[socket.socket], expected: list[int]) -> float:
     """Read until every connection has had its bytes; the time of the last."""
-    import selectors
+    return count(connections, expected, len)
 
+
+def count(
+    connections: list[socket.socket], expected: list[int], measure: Callable[[memoryview], int]
+) -> float:
+    """Read until every connection has had as much as it must by `measure`; the time of the last."""
     selector = selectors.DefaultSelector()
     buffer = bytearray(1 << 20)
-    left = dict(zip(connections, expected, strict=True))
-    for connection in connections:
+    view = memoryview(buffer)
+    left = {c: amount for c, amount in zip(connections, expected, strict=True) if amount}
+    for connection in left:
         connection.setblocking(False)
         selector.register(connection, selectors.EVENT_READ)
     while left:
-        events = selector.select(60)
+        events = selector.select(PATIENCE_S)
         if not events:
-            raise TimeoutError(f"{sum(left.values())} bytes never came")
+            raise TimeoutError(f"{sum(left.values())} never came")
         for key, _ in events:
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
-            left[connection] -= connection.recv_into(buffer)
+            left[connection] -= measure(view[: connection.recv_into(buffer)])
             if left[connection] <= 0:
                 del left[connection]
                 selector.unregister(connection)

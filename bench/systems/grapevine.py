@@ -1,114 +1,47 @@
-"""Our own daemon by its own protocol: raw frames, with every duty of a client (credit, acknowledgement)."""
+"""Our own daemon by its own protocol, with the settings of its tests: one broker, or a chain of several."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import zmq
 
-from bench.systems.base import Process, Ready, free_port
+from bench.content import Content, text
+from bench.systems.base import Outcome, Ready, Workload, free_port
+from bench.systems.raw import Raw, Readers
 from bench.workloads import Topics
-from grapevine.filters import EVERYTHING, Filter, parse
-from grapevine.wire import decode, encode, encode_attributes, encode_publications, encode_publish, identify
-from grapevine.wire.messages import (
-    PROTOCOL,
-    PROTOCOL_OLDEST,
-    Attach,
-    Attached,
-    ClientAdvertise,
-    ClientSubscribe,
-    Deliver,
-    Done,
-    Marks,
-    Message,
-    Ping,
-    Pong,
-    Publication,
-)
+from grapevine.filters import EVERYTHING, parse
+from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
+from grapevine.wire.messages import ClientAdvertise, Publication
 
-WINDOW = 1 << 20
+READY_S = 30.0
 
 
-class DeliverHead(msgspec.Struct, array_like=True):
-    """The first fields of a Deliver; publications stay bytes, only counted."""
+class Grapevine:
+    """`sections` are added to every broker's configuration."""
 
-    epoch: int
-    first: int
-    received: int
-    settled: int
-    credit: int
-    publications: msgspec.Raw
-
-
-class Raw:
-    """One client on one DEALER, as thin as the protocol allows."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, name: str) -> None:
-        self.socket = context.socket(zmq.DEALER)
-        self.socket.set_hwm(0)
-        self.socket.linger = 0
-        self.socket.connect(address)
-        self.epoch = time.time_ns() >> 8
-        self.taken = 0
-        attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), self.epoch, self.epoch, WINDOW, 0)
-        self.send(attach)
-        self.attached = self.expect(Attached)
-        self.credit = self.attached.credit
-        self.settled = 0
-
-    def send(self, message: Message) -> None:
-        self.socket.send(encode(message))
-
-    def expect(self, kind: type[Message]) -> Message:
-        while True:
-            assert self.socket.poll(30_000), f"no {kind.__name__}"
-            message = decode(self.socket.recv())
-            if isinstance(message, kind):
-                return message
-            self.answer(message)
-
-    def answer(self, message: Message) -> None:
-        if isinstance(message, Ping):
-            self.send(Pong(message.sent_at))
-        elif isinstance(message, Marks):
-            self.credit, self.settled = message.credit, message.settled
-
-    def confirmed(self, message: Message) -> None:
-        self.send(message)
-        while self.expect(Done).outcome != "confirmed":
-            pass
-
-    def take(self, frame: bytes) -> int:
-        """Count a delivery's publications and remember to acknowledge them."""
-        if frame[0] != Deliver.kind:
-            self.answer(decode(frame))
-            return 0
-        head = _HEAD.decode(memoryview(frame)[1:])
-        body = memoryview(head.publications)
-        code = body[0]
-        count = code & 0x0F if code < 0xDC else int.from_bytes(body[1 : 3 if code == 0xDC else 5], "big")
-        self.taken = head.first + count - 1
-        return count
-
-    def acknowledge(self) -> None:
-        self.send(Marks(self.epoch, self.taken, self.taken, self.taken + WINDOW))
-
-
-_HEAD = msgspec.msgpack.Decoder(DeliverHead)
-
-
-class Grapevine(Process):
-    name = "grapevine"
-
-    def __init__(self, **sections: dict[str, object]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        name: str = "grapevine",
+        brokers: int = 1,
+        curve: bool = False,
+        acknowledge_every: int = 1,
+        **sections: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.brokers = brokers
+        self.curve = curve
+        self.acknowledge_every = acknowledge_every
         self.sections = sections
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.addresses: list[str] = []
+        self.keys: Path | None = None
 
     def missing(self) -> str:
         return ""
@@ -116,89 +49,153 @@ class Grapevine(Process):
     def version(self) -> str:
         return version("grapevine-broker")
 
-    @property
-    def address(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
+    def can(self, workload: Workload) -> bool:
+        return True
+
+    # --- brokers -----------------------------------------------------------------------------------
 
     def start(self, directory: Path) -> None:
-        self.port = free_port()
-        name = f"bench{self.port}"
+        self.processes, self.addresses = [], []
+        self.keys = directory / "keys" if self.curve else None
+        for number in range(self.brokers):
+            self._start_one(directory, number)
+
+    def _start_one(self, directory: Path, number: int) -> None:
+        name = f"bench{number}"
+        address = f"tcp://127.0.0.1:{free_port()}"
         lines = [
             "[broker]",
             f'name = "{name}"',
-            f'listen = ["{self.address}"]',
+            f'listen = ["{address}"]',
             f'state_dir = "{directory / name}"',
             "[security]",
-            "curve = false",
+            f"curve = {str(self.curve).lower()}",
+            f'keys = "{directory / "keys"}"',
         ]
-        for section, values in self.sections.items():
+        sections = {section: dict(values) for section, values in self.sections.items()}
+        if self.addresses:
+            sections.setdefault("tree", {})["neighbours"] = [self.addresses[-1]]
+        for section, values in sections.items():
             lines.append(f"[{section}]")
-            lines += [f"{key} = {value}" for key, value in values.items()]
+            lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
         config = directory / f"{name}.toml"
         config.write_text("\n".join(lines) + "\n")
-        self.run([sys.executable, "-m", "daemon.main", "--config", str(config)], Path.cwd(), "/dev/null")
+        log = directory / f"{name}.log"
+        with open(log, "wb") as output:
+            command = [sys.executable, "-m", "daemon.main", "--config", str(config)]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self.processes.append(process)
+        self.addresses.append(address)
+        deadline = time.monotonic() + READY_S
+        while b"ready after" not in log.read_bytes():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{name} is not ready: {log.read_text()[-2000:]}")
+            time.sleep(0.01)
 
-    def run(self, command: list[str], directory: Path, log: str) -> None:
-        self.process = subprocess.Popen(command, cwd=directory, stderr=subprocess.DEVNULL)
+    def pids(self) -> list[int]:
+        return [process.pid for process in self.processes]
 
-    def attributes(self, workload: Topics, index: int) -> bytes:
-        return encode_attributes({"topic": workload.topic(index % workload.topics)})
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
-    def subscribe(self, workload: Topics, ready: Ready) -> float:
+    # --- roles ---------------------------------------------------------------------------------------
+
+    def client(self, context: zmq.Context[zmq.Socket[bytes]], name: str, broker: int = 0) -> Raw:
+        return Raw(context, self.addresses[broker], name, self.keys)
+
+    def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        poller = zmq.Poller()
-        clients, left = {}, {}
-        for number, topics in enumerate(workload.subscribers):
-            client = Raw(context, self.address, f"reader{number}")
-            for label, topic in enumerate(topics, 1):
-                wanted: Filter = parse(f"topic = '{workload.topic(topic)}'")
-                client.confirmed(ClientSubscribe(label, label, wanted))
-            poller.register(client.socket, zmq.POLLIN)
-            clients[client.socket] = client
-            left[client.socket] = workload.expected[number]
+        wanted, expected = _wants(workload)
+        clients = [self.client(context, f"reader{place}", -1) for place in range(len(wanted))]
+        for client, numbered in zip(clients, wanted, strict=True):
+            client.subscribe([(number, parse(filter)) for number, filter in numbered])
+        readers = Readers(clients, expected, isinstance(workload, Content), self.acknowledge_every)
         ready()
-        while left:
-            events = poller.poll(60_000)
-            if not events:
-                raise TimeoutError(f"{sum(left.values())} deliveries never came")
-            for ready_socket, _ in events:
-                left_of = left.get(ready_socket, 0)
-                client = clients[ready_socket]
-                for _ in range(16):
-                    try:
-                        frame = ready_socket.recv(zmq.NOBLOCK)
-                    except zmq.Again:
-                        break
-                    left_of -= client.take(frame)
-                client.acknowledge()
-                if left_of > 0:
-                    left[ready_socket] = left_of
-                else:
-                    left.pop(ready_socket, None)
-        end = time.monotonic()
-        time.sleep(0.2)
+        ended = readers.read()
+        wrong = _wrong(workload, readers) if isinstance(workload, Content) else ""
         context.destroy(200)
-        return end
+        return Outcome(ended, sum(expected), wrong)
 
-    def publish(self, workload: Topics, go: Callable[[], None]) -> None:
+    def publish(self, workload: Workload, go: Callable[[], None]) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        client = Raw(context, self.address, "writer")
+        client = self.client(context, "writer")
         client.confirmed(ClientAdvertise(1, 1, EVERYTHING))
-        batch, epoch, payload = workload.batch, client.epoch, workload.payload
-        frames = []
-        for first in range(0, workload.publications, batch):
-            publications = [
-                Publication(self.attributes(workload, i), payload, i + 1) for i in range(first, first + batch)
-            ]
-            frames.append(encode_publish(epoch, first + 1, encode_publications(publications)))
+        frames = list(_frames(workload, client.epoch))
         socket, sent = client.socket, 0
         go()
-        for frame in frames:
-            while sent + batch > client.credit:
+        for count, frame in frames:
+            while sent + count > client.credit:
                 client.answer(decode(socket.recv()))
             socket.send(frame)
-            sent += batch
+            sent += count
         while client.settled < sent:
             assert socket.poll(60_000), f"settled {client.settled} of {sent}"
             client.answer(decode(socket.recv()))
         context.destroy(0)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _wants(workload: Workload) -> tuple[list[list[tuple[int, str]]], list[int]]:
+    """Of each subscriber the numbered filters, and how many publications it must get."""
+    if isinstance(workload, Content):
+        places = range(workload.connections)
+        numbered = [[(f + 1, text(workload.filters[f])) for f in workload.of(place)] for place in places]
+        return numbered, [len(workload.wanted(place)) for place in places]
+    numbered = [
+        [(label, f"topic = '{workload.topic(topic)}'") for label, topic in enumerate(topics, 1)]
+        for topics in workload.subscribers
+    ]
+    return numbered, list(workload.expected)
+
+
+def _frames(workload: Workload, epoch: int) -> Iterator[tuple[int, bytes]]:
+    for first, publications in _batches(workload):
+        yield len(publications), encode_publish(epoch, first, encode_publications(publications))
+
+
+def _batches(workload: Workload) -> Iterator[tuple[int, list[Publication]]]:
+    if isinstance(workload, Topics):
+        topics = [encode_attributes({"topic": workload.topic(i)}) for i in range(workload.topics)]
+        total = workload.publications
+    else:
+        total = len(workload.publications)
+    for first in range(0, total, workload.batch):
+        publications = []
+        for i in range(first, min(first + workload.batch, total)):
+            if isinstance(workload, Content):
+                attributes, payload = encode_attributes(workload.publications[i]), b""
+            elif workload.fresh:
+                attributes = encode_attributes({"topic": workload.topic(i % workload.topics), "n": i})
+                payload = workload.payload
+            else:
+                attributes, payload = topics[i % workload.topics], workload.payload
+            publications.append(Publication(attributes, payload, i + 1))
+        yield first + 1, publications
+
+
+def _wrong(workload: Content, readers: Readers) -> str:
+    """Every delivery of every subscriber against what it must get, subscription by subscription."""
+    if surplus := readers.surplus():
+        return f"{surplus} deliveries too many"
+    for place in range(workload.connections):
+        got = {}
+        for deliver in readers.deliveries(place):
+            for publication, packed in zip(deliver.publications, deliver.subscriptions, strict=True):
+                ids = [int.from_bytes(packed[i : i + 4], "little") for i in range(0, len(packed), 4)]
+                got[publication.sequence - 1] = sorted(ids)
+        if got != workload.wanted(place):
+            return f"subscriber {place} got something else than it must"
+    return ""

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Process, Ready, connect, count_bytes
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes
 from bench.workloads import Topics
 
 CONNACK = b"\x20\x02\x00\x00"
@@ -45,9 +45,10 @@ class Mosquitto(Process):
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n"
             "persistence false\nset_tcp_nodelay true\nuser root\n"
         )
-        self.run([self.binary, "-c", str(settings)], directory, "mosquitto.log")
+        self.run([self.binary, "-c", str(settings)], directory)
 
-    def subscribe(self, workload: Topics, ready: Ready) -> float:
+    def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
+        assert isinstance(workload, Topics)
         connections, expected = [], []
         each = workload.publications // workload.topics
         for number, topics in enumerate(workload.subscribers):
@@ -62,9 +63,10 @@ class Mosquitto(Process):
             connections.append(connection)
             expected.append(each * sum(len(packet(0x30, text(n) + workload.payload)) for n in names))
         ready()
-        return count_bytes(connections, expected)
+        return Outcome(count_bytes(connections, expected), sum(workload.expected))
 
-    def publish(self, workload: Topics, go: Callable[[], None]) -> None:
+    def publish(self, workload: Workload, go: Callable[[], None]) -> None:
+        assert isinstance(workload, Topics)
         connection = connect(self.port)
         connection.sendall(hello("writer"))
         assert connection.recv(4) == CONNACK

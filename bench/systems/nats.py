@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Process, Ready, connect, count_bytes
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes
 from bench.workloads import Topics
 
 
@@ -21,9 +21,10 @@ class Nats(Process):
         # A slow reader is cut off after this much, by default 64 MB: the raw publisher outruns anything.
         settings = directory / "nats.conf"
         settings.write_text(f"listen: 127.0.0.1:{self.port}\nmax_pending: 1GB\nwrite_deadline: 60s\n")
-        self.run([self.binary, "-c", str(settings)], directory, "nats.log")
+        self.run([self.binary, "-c", str(settings)], directory)
 
-    def subscribe(self, workload: Topics, ready: Ready) -> float:
+    def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
+        assert isinstance(workload, Topics)
         connections, expected = [], []
         each = workload.publications // workload.topics
         for topics in workload.subscribers:
@@ -41,9 +42,10 @@ class Nats(Process):
             connections.append(connection)
             expected.append(total)
         ready()
-        return count_bytes(connections, expected)
+        return Outcome(count_bytes(connections, expected), sum(workload.expected))
 
-    def publish(self, workload: Topics, go: Callable[[], None]) -> None:
+    def publish(self, workload: Workload, go: Callable[[], None]) -> None:
+        assert isinstance(workload, Topics)
         connection = connect(self.port)
         connection.recv(65536)
         connection.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')

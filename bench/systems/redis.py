@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Process, Ready, connect, count_bytes
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes
 from bench.workloads import Topics
 
 
@@ -26,9 +26,10 @@ class Redis(Process):
     def start(self, directory: Path) -> None:
         unlimited = ["--client-output-buffer-limit", "pubsub", "0", "0", "0"]
         listen = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
-        self.run([self.binary, *listen, *unlimited], directory, "redis.log")
+        self.run([self.binary, *listen, *unlimited], directory)
 
-    def subscribe(self, workload: Topics, ready: Ready) -> float:
+    def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
+        assert isinstance(workload, Topics)
         connections, expected = [], []
         each = workload.publications // workload.topics
         for topics in workload.subscribers:
@@ -41,9 +42,10 @@ class Redis(Process):
             connections.append(connection)
             expected.append(each * sum(len(command(b"message", n, workload.payload)) for n in names))
         ready()
-        return count_bytes(connections, expected)
+        return Outcome(count_bytes(connections, expected), sum(workload.expected))
 
-    def publish(self, workload: Topics, go: Callable[[], None]) -> None:
+    def publish(self, workload: Workload, go: Callable[[], None]) -> None:
+        assert isinstance(workload, Topics)
         connection = connect(self.port)
         bursts = workload.bursts(lambda topic: command(b"PUBLISH", topic.encode(), workload.payload))
         go()
