@@ -15,7 +15,9 @@ from overlay.clients.requests import Requests
 from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.sync import Sync
+from overlay.relocate.commands import RelocationCommands
 from overlay.relocate.migration import Migration
+from overlay.relocate.relocation import Relocation
 from overlay.settings import CoreSettings
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.chooser import Chooser
@@ -61,6 +63,7 @@ def tree_broker(
     leave = Leave(join, greeting, sync, attachments, publications)
     reports = Reports(census, greeting, join, advertisements, subscriptions, publications, attachments)
     trace = Trace(publications)
+    relocation = Relocation(settings.relocation, publications, advertisements, migration, addresses)
     neighbourhoods = Neighbourhoods(greeting)
     shortcuts = Shortcuts(greeting, sync, neighbourhoods, publications)
     bans = Bans(neighbourhoods, shortcuts)
@@ -85,6 +88,8 @@ def tree_broker(
         attachments,
         requests,
         migration,
+        relocation,
+        RelocationCommands(census, relocation, addresses),
         leave,
         reports,
         trace,

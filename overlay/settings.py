@@ -47,6 +47,18 @@ class SoftLinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load_factor: str = "boost"  # or "paper"
 
 
+class RelocationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    algorithm: str = "off"  # or "pop", "grape"
+    priority: str = "load"  # what GRAPE minimises first: or "delay"
+    weight: float = 100.0  # how much of it, in per cent
+    threshold: int = 100  # traced publications before a decision
+    window_s: float = 60.0  # POP traces `traces_max` in it, GRAPE begins one session
+    traces_max: int = 50
+    delay_model: str = "latency"  # or "paper": without the links' round trips
+    gain: float = 0.05  # share of the present cost that a move must save
+    moves_per_minute: float = 2.0  # of one publisher
+
+
 class DeliveryLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = "off"  # or "sampled", "all"
     sample: int = 100  # one in so many of each publisher's publications
@@ -58,6 +70,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: LinkSettings = LinkSettings()
     clients: ClientSettings = ClientSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
+    relocation: RelocationSettings = RelocationSettings()
     delivery_log: DeliveryLogSettings = DeliveryLogSettings()
 
     def cluster_wide(self) -> dict[str, str]:

@@ -17,7 +17,6 @@ Found = Iterator[tuple[str, str]]
 UNAVAILABLE: dict[str, tuple[object, ...]] = {
     "overlay.kind": ("chord", "onehop"),
     "softlinks.strategy": ("SD", "SH", "S1", "S2"),
-    "relocation.algorithm": ("pop", "grape"),
     "delivery_log.content": (True,),
     "broker.roles": ("coordinator", "dispatcher", "matcher", "backend"),
 }

@@ -18,12 +18,13 @@ from overlay.settings import (
     DeliveryLogSettings,
     LinkSettings,
     OverlaySettings,
+    RelocationSettings,
     SoftLinkSettings,
     TreeSettings,
 )
 
 _OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSettings(), ClientSettings()
-_SOFT, _LOG = SoftLinkSettings(), DeliveryLogSettings()
+_SOFT, _LOG, _MOVE = SoftLinkSettings(), DeliveryLogSettings(), RelocationSettings()
 
 
 def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
@@ -117,12 +118,26 @@ class Relocation(Section, frozen=True):
     """Moving publishers towards their audience."""
 
     algorithm: Annotated[Literal["off", "pop", "grape"], key("who decides where a publisher goes")] = "off"
-    priority: Annotated[Literal["load", "delay"], key("what GRAPE minimises")] = "load"
-    weight: Annotated[float, key("how far GRAPE follows its priority, from 0 to 1", ge=0, le=1)] = 1.0
-    threshold: Annotated[int, key("traced publications before a publisher is looked at", ge=1)] = 50
-    window_s: Annotated[float, key("seconds that a profile of a publisher covers", gt=0)] = 10.0
-    traces_max: Annotated[int, key("publications traced at once, of one publisher", ge=1)] = 100
-    delay_model: Annotated[Literal["latency", "paper"], key("how delays are estimated")] = "latency"
+    priority: Annotated[Literal["load", "delay"], key("what GRAPE minimises first")] = "load"
+    weight: Annotated[float, key("how far GRAPE follows its priority, in per cent", ge=0, le=100)] = (
+        _MOVE.weight
+    )
+    threshold: Annotated[
+        int, key("traced publications before a decision about their publisher", ge=1, le=65535)
+    ] = _MOVE.threshold
+    window_s: Annotated[float, key("seconds in which POP traces traces_max, and GRAPE one session", gt=0)] = (
+        _MOVE.window_s
+    )
+    traces_max: Annotated[int, key("publications of one publisher that POP traces in window_s", ge=1)] = (
+        _MOVE.traces_max
+    )
+    delay_model: Annotated[
+        Literal["latency", "paper"], key("whether GRAPE's delays count the links' round trips")
+    ] = "latency"
+    gain: Annotated[float, key("share of the present cost that a move must save", ge=0, lt=1)] = _MOVE.gain
+    moves_per_minute: Annotated[float, key("moves of one publisher in a minute at most", gt=0)] = (
+        _MOVE.moves_per_minute
+    )
 
 
 class Links(Section, frozen=True):

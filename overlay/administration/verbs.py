@@ -28,6 +28,10 @@ VERBS: dict[str, Access] = {
     "client.ls": Access.READ,
     "client.info": Access.READ,
     "trace": Access.READ,
+    "relocate.show": Access.READ,
+    "relocate.plan": Access.READ,
+    "relocate.set": Access.WRITE,
+    "relocate.apply": Access.WRITE,
     "config": Access.READ,
     "reload": Access.WRITE,
 }

@@ -172,10 +172,7 @@ class Migration(Quiet):
         client = departure.client if departure is not None else self._client(update)
         if departure is not None:
             departure.committed = True
-            for moved in update.advertisements:
-                departure.client.advertisements.pop(moved.number, None)
-            departure.client.readvertised()
-            self._turn(passage, now)
+            self._turn(passage, departure.client, now)
         if client is not None:
             passage.settle_at = client.incoming.received
         self._complete_if_settled(passage, now)
@@ -244,20 +241,21 @@ class Migration(Quiet):
         elif passage.ahead is None:
             self._complete(passage, 0, now)  # the way on is lost
         else:
-            self._turn(passage, now)
+            self._turn(passage, passage.ahead, now)
             self.core.tell(update, passage.ahead)
 
-    def _turn(self, passage: Passage, now: float) -> None:
+    def _turn(self, passage: Passage, before: Session, now: float) -> None:
         """Operations 1 and 3: the advertisements come from the target's side, and it is told what overlaps
-        them. The source's side lingers: it still is told what it was."""
+        them. The side where they were before lingers: it is told what it was, until all is settled."""
         update = passage.update
         for moved in update.advertisements:
             entry = self.advertisements.table.by_key.get((moved.origin, moved.serial))
             if entry is None or entry.item.publisher != update.publisher:
                 continue
-            if passage.ahead is not None:
-                self.advertisements.linger(entry, passage.ahead, now)
-            if self._obeyed(entry, update):
+            obeyed = self._obeyed(entry, update)
+            if obeyed or entry.source is passage.behind:
+                self.advertisements.linger(entry, before, now)
+            if obeyed:
                 home = update.path[-1]
                 item = replace(entry.item, home=home, home_name=update.name, moves=update.moves)
                 self.advertisements.move(entry, item, passage.behind, now)
@@ -287,9 +285,10 @@ class Migration(Quiet):
 
     def _relieve(self, passage: Passage, now: float) -> None:
         """Operation 2: withdraw from the source's side what only these advertisements called for."""
-        if passage.ahead is not None:
+        before = passage.ahead or self._client(passage.update)
+        if before is not None:
             for moved in passage.update.advertisements:
-                self.advertisements.relieve((moved.origin, moved.serial), passage.ahead, now)
+                self.advertisements.relieve((moved.origin, moved.serial), before, now)
 
     # --- the target ---------------------------------------------------------------------------------
 
@@ -313,7 +312,7 @@ class Migration(Quiet):
         )
         ahead = self.core.peers[message.path[-2]]
         passage = self.passages[_id(message)] = Passage(update, client, ahead)
-        self._turn(passage, now)
+        self._turn(passage, ahead, now)
         for moved in message.advertisements:
             key = (moved.origin, moved.serial)
             client.advertisements[moved.number] = (key, self.advertisements.table.by_key[key].item.filter)

@@ -16,17 +16,19 @@ class SessionTrace:
 
     __slots__ = ("bits", "deliveries", "id", "sent")
 
-    def __init__(self, id: SessionId, threshold: int) -> None:
+    def __init__(self, id: SessionId) -> None:
         self.id = id
-        self.bits = bitarray(threshold)
+        self.bits = bitarray()
         self.deliveries = 0
         self.sent: set[int] = set()
 
     def delivered(self, index: int, subscribers: int) -> None:
         """Publication `index` of the session went to so many local subscribers; once, if it comes again."""
+        if not subscribers:
+            return
         if index >= len(self.bits):
             self.bits.extend([False] * (index + 1 - len(self.bits)))
-        if subscribers and not self.bits[index]:
+        if not self.bits[index]:
             self.bits[index] = True
             self.deliveries += subscribers
 

@@ -33,7 +33,8 @@ class Advertisements(Quiet):
         self.publishers: dict[int, dict[AdvertisementEntry, None]] = {}
         self.announced: dict[Peer, dict[AdvertisementEntry, Announcement]] = {}
         # Of relocated publishers, by the side they came from, while something published there is in flight.
-        self.lingering: dict[Peer, dict[Key, Advertisement]] = {}
+        self.lingering: dict[Session, dict[Key, Advertisement]] = {}
+        self._epochs: dict[Peer, int] = {}  # of the links when they last came up
         # Set by Subscriptions: the side of an advertisement has changed.
         self.arrived: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.departed: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
@@ -50,9 +51,9 @@ class Advertisements(Quiet):
     def sides(self, filter: Filter) -> dict[Session, None]:
         """The sides from which an advertisement came that may overlap `filter`."""
         sides = {self.table.entry(number).source: None for number in self.index.overlapping(filter)}
-        for peer, items in self.lingering.items():
+        for side, items in self.lingering.items():
             if any(overlaps(item.filter, filter) for item in items.values()):
-                sides[peer] = None
+                sides[side] = None
         return sides
 
     def calls_for(self, peer: Peer, filter: Filter) -> bool:
@@ -73,6 +74,7 @@ class Advertisements(Quiet):
         return key
 
     def unadvertise(self, client: Session, key: Key, now: float) -> None:
+        self._let_go(key, client)
         if (entry := self.table.by_key.get(key)) is not None:
             self._forget(entry, client, now)
 
@@ -130,21 +132,45 @@ class Advertisements(Quiet):
         self._place(entry, now)
         self.announcements.sync.check_all(now)
 
-    def linger(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
-        """Publications under it may still come from this side: it is told subscriptions as before."""
-        self.lingering.setdefault(peer, {})[entry.key] = entry.item
-        if entry.source is not peer:
-            self.arrived(entry, peer, now)
+    def linger(self, entry: AdvertisementEntry, source: Session, now: float) -> None:
+        """Publications under it may still come from this side: it is told subscriptions as before, and the
+        advertisement goes back there if the side that it has moved to forgets it."""
+        self.lingering.setdefault(source, {})[entry.key] = entry.item
+        if isinstance(source, Peer) and entry.source is not source:
+            self.arrived(entry, source, now)
 
-    def relieve(self, key: Key, peer: Peer, now: float) -> None:
+    def relieve(self, key: Key, source: Session, now: float) -> None:
         """No more come from there: withdraw what was told because of it alone."""
-        if (item := self.lingering.get(peer, {}).pop(key, None)) is not None:
-            if not self.lingering[peer]:
-                del self.lingering[peer]
-            self.departed(Entry(key, -1, item, peer), peer, now)
+        item = self._let_go(key, source)
+        if item is None or not isinstance(source, Peer):
+            return
+        entry = self.table.by_key.get(key)
+        if entry is not None and entry.source is source and entry.item == item:
+            self._forget(entry, source, now)  # it had gone back, to where it has been given up
+        self.departed(Entry(key, -1, item, source), source, now)
+
+    def _let_go(self, key: Key, source: Session) -> Advertisement | None:
+        items = self.lingering.get(source, {})
+        item = items.pop(key, None)
+        if not items:
+            self.lingering.pop(source, None)
+        return item
+
+    def _go_back(self, entry: AdvertisementEntry, gone: Session, now: float) -> bool:
+        """The side that it has moved to does not know it any more: whether another one holds it."""
+        for source, items in self.lingering.items():
+            if entry.key in items and source is not gone and not source.lost:
+                self.move(entry, items[entry.key], source, now)
+                return True
+        return False
 
     def _forget(self, entry: AdvertisementEntry, source: Session, now: float) -> None:
         counted = entry.source is source
+        if counted and len(entry.sources) == 1 and self.lingering and self._go_back(entry, source, now):
+            if isinstance(source, Peer):
+                self.departed(entry, source, now)
+                self.announcements.sync.check(source, now)
+            return
         shadowed = not counted and source in entry.sources
         change = self.table.forget(entry, source)
         if change is Change.GONE:
@@ -178,6 +204,11 @@ class Advertisements(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
             self.announced[session] = {}
+            if self.lingering and self._epochs.get(session) != session.epoch:
+                for entry in self.table.of(session):  # it has restarted: it will not tell us again
+                    if entry.source is session and len(entry.sources) == 1:
+                        self._go_back(entry, session, now)
+            self._epochs[session] = session.epoch
             for entry in list(self.table.by_key.values()):
                 if session not in entry.sources and not _held(entry.source):
                     self._announce(entry, session)
@@ -189,7 +220,8 @@ class Advertisements(Quiet):
         for entry in self.table.of(session):
             self._forget(entry, session, now)
         self.table.drop(session)
-        self.lingering.pop(session, None)  # type: ignore[call-overload]
+        self.lingering.pop(session, None)
+        self._epochs.pop(session, None)  # type: ignore[call-overload]
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

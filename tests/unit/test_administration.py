@@ -279,7 +279,12 @@ def test_unknown_verbs(wires: Wires) -> None:
 
 def test_verbs_are_classified() -> None:
     assert access("status") is Access.READ
-    assert {verb for verb in VERBS if access(verb) is Access.WRITE} == {"broker.drain", "reload"}
+    assert {verb for verb in VERBS if access(verb) is Access.WRITE} == {
+        "broker.drain",
+        "relocate.apply",
+        "relocate.set",
+        "reload",
+    }
     assert access("format.disk") is Access.WRITE
 
 

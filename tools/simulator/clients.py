@@ -391,7 +391,10 @@ class ClientHost(Host):
             for message in moving.farewell:
                 self.network.send(self.end, message)
             self.network.close(self.end)
-        self.end = self.aways.pop(away)
+        self.end = self.aways.pop(away, None)
+        if self.end is None:  # it has broken meanwhile
+            session.link_down(self.clock())
+            self._later()
         moving.promoted, moving.farewell = None, []
         self.brokers = (away.addresses[0], *(b for b in self.brokers if b != away.addresses[0]))
         self._choice = 0

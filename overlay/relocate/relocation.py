@@ -1,0 +1,226 @@
+"""SPEC G4: POP, GRAPE or neither moves publishers; one setting, also while the broker runs.
+
+`off` costs nothing: nobody looks at what is published. A broker always answers for others' publishers,
+whatever its own setting. Against moving to and fro there are a least gain and a least time between two
+moves; the time counts from when the publisher came here.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from grapevine.wire.messages import Advertisement, Publication
+from grapevine.wire.relocation import RelocationAnswer
+from overlay.behaviour import Quiet, Status
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.links.session import Peer, Remote, Session
+from overlay.relocate.grape import Choice, Grape, path_between
+from overlay.relocate.migration import Migration
+from overlay.relocate.pop import Pop
+from overlay.relocate.selection import choose, relocation_target
+from overlay.relocate.tagging import Tracer
+from overlay.settings import RelocationSettings
+from overlay.tree.advertisements import Advertisements
+from overlay.tree.publications import Publications
+
+ALGORITHMS = ("off", "pop", "grape")
+PRIORITIES = ("load", "delay")
+
+
+class Verdict:
+    """The last decision about a publisher. `saves` is the share of its present cost, by the first metric."""
+
+    def __init__(
+        self, path: tuple[int, ...], name: str, addresses: tuple[str, ...], saves: float | None, now: float
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.addresses = addresses
+        self.saves = saves
+        self.at = now
+        self.outcome = ""
+
+
+class Relocation(Quiet):
+    name = "relocation"
+
+    def __init__(
+        self,
+        settings: RelocationSettings,
+        publications: Publications,
+        advertisements: Advertisements,
+        migration: Migration,
+        addresses: tuple[str, ...],
+    ) -> None:
+        self.settings = settings
+        self.publications = publications
+        self.advertisements = advertisements
+        self.migration = migration
+        self.tracer = Tracer(publications, settings)
+        self.pop = Pop(self.tracer, addresses)
+        self.grape = Grape(self.tracer, addresses)
+        self.pop.selected = self._selected
+        self.grape.judged = self._judged
+        self.verdicts: dict[Client, Verdict] = {}
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.tracer.attach(core)
+        self.pop.attach(core)
+        self.grape.attach(core)
+        self.publications.traced = self._passes
+        self.advertisements.on_gone.append(self._gone)
+        self.migration.turned = self._turned
+        self.migration.ended = self._ended
+        self.set(self.settings)
+
+    def set(self, settings: RelocationSettings) -> None:
+        """Also while the broker runs; what the other algorithm had begun is forgotten."""
+        if settings.algorithm != self.settings.algorithm:
+            self.pop.publishers.clear()
+            self.grape.sessions.clear()
+            self.verdicts.clear()
+        self.settings = self.tracer.settings = settings
+        self.publications.tag = None if settings.algorithm == "off" else self._tag
+
+    def change(self, **changes: str | float | int) -> str:
+        """Some settings; what is wrong with them, if something is."""
+        wrong = self.check(**changes)
+        if not wrong:
+            self.set(replace(self.settings, **changes))
+        return wrong
+
+    def check(self, **changes: str | float | int) -> str:
+        settings = replace(self.settings, **changes)
+        if settings.algorithm not in ALGORITHMS:
+            return f"the algorithm is one of {', '.join(ALGORITHMS)}"
+        if settings.priority not in PRIORITIES:
+            return f"the priority is one of {', '.join(PRIORITIES)}"
+        if not 0 <= settings.weight <= 100:
+            return "the weight is a percentage"
+        if settings.threshold < 1:
+            return "the threshold is a number of publications"
+        return ""
+
+    # --- publications -------------------------------------------------------------------------------
+
+    def _tag(self, client: Client, batch: list[Publication], now: float) -> None:
+        if self.settings.algorithm == "pop":
+            self.pop.tag(client, batch, self.settings, now)
+        else:
+            self.grape.tag(client, batch, self.settings, now)
+
+    def _passes(self, side: Remote, traced: list[Publication], now: float) -> None:
+        for publication in traced:
+            if publication.extension and (mark := self.tracer.read(publication)) is not None:
+                id, index, single = mark
+                if single:
+                    self.pop.trace(side, publication, id, now)
+                else:
+                    self.grape.note(side, publication, id, index)
+
+    # --- decisions ----------------------------------------------------------------------------------
+
+    def _selected(self, client: Client, answer: RelocationAnswer | None, now: float) -> None:
+        """POP's word: the closest broker, or nobody is closer than we."""
+        if answer is None:
+            self.verdicts[client] = Verdict((self.core.id,), self.core.name, (), None, now)
+        else:
+            self._move(client, Verdict(answer.path, answer.name, answer.addresses, None, now), now)
+
+    def _judged(self, client: Client, choice: Choice, now: float) -> None:
+        """GRAPE's: every candidate with its load and delay."""
+        settings, here = self.settings, self.core.id
+        candidates = choice.candidates
+        target = relocation_target(candidates, here, settings.priority, settings.weight, settings.gain)
+        best = choose(candidates, here, settings.priority, settings.weight)
+        home = next(c for c in candidates if c.broker == here)
+        before, after = (
+            (home.delay_s, best.delay_s) if settings.priority == "delay" else (home.messages, best.messages)
+        )
+        saves = 1.0 - after / before if before else 0.0
+        trace = choice.traces[target]
+        path = path_between(choice.traces, here, target)
+        verdict = Verdict(path, trace.name, trace.addresses, saves, now)
+        if target == here:
+            verdict.saves = 0.0
+            self.verdicts[client] = verdict
+        else:
+            self._move(client, verdict, now)
+
+    def _move(self, client: Client, verdict: Verdict, now: float) -> None:
+        self.verdicts[client] = verdict
+        if now - client.since < 60.0 / max(self.settings.moves_per_minute, 1e-6):
+            verdict.outcome = "too soon after the last move"
+        elif len(verdict.path) > 1:
+            verdict.outcome = self.offer(client, verdict.path, verdict.name, verdict.addresses, now)
+
+    def offer(
+        self, client: Client, path: tuple[int, ...], name: str, addresses: tuple[str, ...], now: float
+    ) -> str:
+        refused = self.migration.offer(client, path, name, addresses, now)
+        return refused or "offered"
+
+    def _ended(self, client: Client, moved: bool, now: float) -> None:
+        if (verdict := self.verdicts.get(client)) is not None:
+            verdict.outcome = "moved" if moved else "stayed"
+        if moved:
+            self._forget(client)
+
+    # --- ends ---------------------------------------------------------------------------------------
+
+    def _forget(self, client: Client) -> None:
+        self.pop.forget_client(client)
+        self.grape.forget_client(client)
+        self.verdicts.pop(client, None)
+
+    def _turned(self, publisher: int, incarnation: int) -> None:
+        """The publisher moves: what was known of it was seen from elsewhere (POP 3.3)."""
+        self.pop.forget_publisher((publisher, incarnation))
+        self.grape.forget_publisher((publisher, incarnation))
+
+    def _gone(self, advertisement: Advertisement) -> None:
+        if not self.advertisements.of_publisher(advertisement.publisher):
+            self._turned(advertisement.publisher, advertisement.incarnation)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if isinstance(session, Client):
+            self._forget(session)
+        elif isinstance(session, Peer):
+            self.pop.forget_neighbour(session.id)
+
+    # --- what it looks like -------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        settings = self.settings
+        return {
+            "algorithm": settings.algorithm,
+            "priority": settings.priority,
+            "weight": settings.weight,
+            "moved": self.migration.moved,
+            "aborted": self.migration.aborted,
+            "publishers": [
+                self.row(client) for client in self.core.clients.values() if client.advertisements
+            ],
+        }
+
+    def row(self, client: Client) -> Status:
+        profiled, session = self.pop.publishers.get(client), self.grape.sessions.get(client)
+        verdict = self.verdicts.get(client)
+        traces = profiled.traces if profiled is not None else session.index if session is not None else 0
+        return {
+            "publisher": client.name,
+            "at": self.core.name,
+            "traces": traces,
+            "threshold": self.settings.threshold,
+            "target": verdict.name if verdict is not None else None,
+            "path": len(verdict.path) - 1 if verdict is not None else None,
+            "saves": verdict.saves if verdict is not None else None,
+            "outcome": verdict.outcome if verdict is not None else "",
+            "moving": client in self.migration.departures,
+        }
+
+    def validate(self) -> None:
+        for client in (*self.pop.publishers, *self.grape.sessions, *self.verdicts):
+            assert not client.lost, client
