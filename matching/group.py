@@ -61,7 +61,7 @@ class Group:
     def add(self, row: Row) -> None:
         if self.store is not None:
             self.store.add(row)
-            if len(self.store) == COLUMNS and len(self.key) == 2 and self.store.narrow:
+            if len(self.store) >= COLUMNS and self.store.narrow:
                 self.store = _blocks(self.key, self.store)
         elif self.rows is None:
             self.rows = [row]
