@@ -270,8 +270,8 @@ class Client:
             self._set_timer()
 
     def _readable(self) -> bool:
-        link = self._engine.link
-        return link is not None and bool(int(link.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+        links = self._engine.links()
+        return any(int(link.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN for link in links)
 
     def _set_timer(self) -> None:
         deadline = self._engine.next_deadline()
@@ -284,11 +284,11 @@ class Client:
     def _watch(self) -> None:
         """The engine has another link."""
         self._unwatch()
-        link = self._engine.link
-        if link is not None:
-            self._sources = [int(link.socket.fd), int(link.monitor.fd)]
-            self._loop.add_reader(self._sources[0], self._plan)
-            self._loop.add_reader(self._sources[1], self._listen)
+        for link in self._engine.links():
+            self._sources += [int(link.socket.fd), int(link.monitor.fd)]
+            self._loop.add_reader(self._sources[-2], self._plan)
+            self._loop.add_reader(self._sources[-1], self._listen)
+        if self._sources:
             self._listen()
 
     def _listen(self) -> None:

@@ -13,6 +13,7 @@ from time import monotonic
 
 import zmq
 
+from grapevine.client.branches import Branches
 from grapevine.client.keys import KeyFileError
 from grapevine.client.link import DOWN, UP, Link
 from grapevine.client.session import Event, Request, Session, State
@@ -49,6 +50,8 @@ class Engine:
         self._wrong = 0
         self.rumour = False  # the shell saw something on the link's monitor
         self.relinked: Callable[[], None] = lambda: None  # the sockets to watch have changed
+        self.branches = Branches(session, keys)
+        self.branches.relinked = lambda: self.relinked()
 
     # --- the crank --------------------------------------------------------------------------------
 
@@ -63,14 +66,21 @@ class Engine:
             self._hear(self.link, now)
         if self.link is not None and self._up:
             more = self._drain(self.link, now)
+        if self.branches.needed:
+            more |= self.branches.turn(now)
         self.session.tick(now)
         if self.session.events:
             self._act(now)
         self.flush()
         return more
 
+    def links(self) -> list[Link]:
+        """All whose sockets are to be watched."""
+        links = self.branches.links()
+        return links if self.link is None else [self.link, *links]
+
     def next_deadline(self) -> float | None:
-        deadlines = [self.session.next_deadline()]
+        deadlines = [self.session.next_deadline(), self.branches.next_deadline()]
         if self._unsent:
             deadlines.append(monotonic() + RETRY_S)
         if self.link is None:
@@ -108,6 +118,8 @@ class Engine:
     def flush(self) -> None:
         """Send what has gathered."""
         session = self.session
+        if self.branches.open:
+            self.branches.flush()
         if self.link is None or not self._up:
             session.out.clear()
             return
@@ -181,6 +193,8 @@ class Engine:
             self.error = None
             self._failures = self._refusals = 0
             self._named = [a for a in self.session.addresses if a.startswith(("tcp://", "ipc://"))]
+        elif event.what == "promoted":
+            self._promote(now)
         elif event.what == "refused":
             text = f"{event.text or 'refused'} ({event.reason})"
             self._failed(NotAllowed(text) if event.reason in _STUBBORN else Unreachable(text), now)
@@ -191,18 +205,41 @@ class Engine:
         elif self.link is not None:
             self._failed(Unreachable(f"{self.link.address} does not answer"), now)
 
+    def _promote(self, now: float) -> None:
+        """The session has moved as a whole: its second link is the main one from now on."""
+        moving = self.session.moving
+        away, farewell = moving.promoted, moving.farewell
+        moving.promoted, moving.farewell = None, []
+        assert away is not None
+        if self.link is not None:
+            self._unsent.extend(map(encode, farewell))
+            self._say_farewell(self.link)
+        branch = self.branches.take(away)
+        self._brokers = [*away.addresses, *(b for b in self._brokers if b not in away.addresses)]
+        self._choice = 0
+        self._unsent = deque() if branch is None else branch.unsent
+        self.link = None if branch is None else branch.link
+        self._up = self.link is not None
+        self.relinked()
+        if self.link is None:  # it has broken meanwhile
+            self.session.link_down(now)
+            self._dial_at = now
+
+    def _say_farewell(self, link: Link) -> None:
+        for frame in self._unsent if self._up else ():
+            try:
+                link.socket.send(frame, zmq.NOBLOCK)
+            except zmq.Again:
+                break
+        link.close(1_000)
+
     def close(self) -> None:
         """Say good-bye and hang up."""
         self.session.close()
+        self.branches.close(monotonic())
         if self.link is not None:
             self._unsent.extend(map(encode, self.session.out))
-            if self._up:
-                for frame in self._unsent:
-                    try:
-                        self.link.socket.send(frame, zmq.NOBLOCK)
-                    except zmq.Again:
-                        break
-            self.link.close(1_000)
+            self._say_farewell(self.link)
             self.link = None
         self._dial_at = None
         self.relinked()

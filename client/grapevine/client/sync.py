@@ -278,9 +278,9 @@ class Client:
 def _watch(engine: Engine, ear: socket.socket) -> zmq.Poller:
     poller = zmq.Poller()
     poller.register(ear.fileno(), select.POLLIN)
-    if engine.link is not None:
-        poller.register(engine.link.socket, zmq.POLLIN)
-        poller.register(engine.link.monitor, zmq.POLLIN)
+    for link in engine.links():
+        poller.register(link.socket, zmq.POLLIN)
+        poller.register(link.monitor, zmq.POLLIN)
     return poller
 
 
