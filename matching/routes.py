@@ -16,12 +16,12 @@ class RouteCache:
     __slots__ = ("_generation", "_limit", "_once", "routes")
 
     def __init__(self, limit: int = 8192) -> None:
-        self.routes: dict[bytes, Any] = {}
-        self._once: set[bytes] = set()
+        self.routes: dict[Any, Any] = {}
+        self._once: set[Any] = set()
         self._generation = -1
         self._limit = limit
 
-    def at(self, generation: int) -> dict[bytes, Any]:
+    def at(self, generation: int) -> dict[Any, Any]:
         """The routes valid in this generation."""
         if generation != self._generation:
             self._generation = generation
@@ -29,7 +29,7 @@ class RouteCache:
             self._once.clear()
         return self.routes
 
-    def offer(self, attributes: bytes, route: Any) -> None:
+    def offer(self, attributes: bytes | tuple[object, ...], route: Any) -> None:
         """Keep the route if these attributes were offered before in this generation."""
         if attributes not in self._once:
             if len(self._once) >= self._limit:

@@ -24,6 +24,8 @@ from grapevine.wire.messages import (
     Publication,
     Publish,
 )
+from matching.interface import Attributes
+from matching.mentions import projection
 from matching.routes import RouteCache
 from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
@@ -118,6 +120,7 @@ NOBODY: Hops = ((), None)
 NOWHERE = Route(Fan((), []), (), False)
 FAN_SHARED = 8  # destinations; larger fans hardly come again
 FANS_SHARED = 4096
+NAMES_FEW = 3
 
 
 class Publications(Quiet):
@@ -131,6 +134,8 @@ class Publications(Quiet):
         self.accepted = self.forwarded = self.delivered = self.duplicates = self.pure = 0
         self._fans: dict[object, Fan] = {}
         self._fans_at = -1
+        self._few: tuple[str, ...] | None = None
+        self._names_at = -1
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
@@ -314,6 +319,24 @@ class Publications(Quiet):
         except WireError:
             self.core.refuse("attributes")
             return NOWHERE
+        names = self._names()
+        if names is None or side is None or (isinstance(side, Client) and not side.unrestricted):
+            return self._find(side, content)
+        key = projection(names, content)
+        route = side.routes.at(self.subscriptions.generation).get(key)
+        if route is None:
+            route = self._find(side, content)
+            side.routes.offer(key, route)
+        return route
+
+    def _names(self) -> tuple[str, ...] | None:
+        """The attributes that decide a route, if they are so few that others will often have the same."""
+        if self._names_at != self.subscriptions.generation:
+            self._names_at = self.subscriptions.generation
+            self._few = self.subscriptions.mentions.few(NAMES_FEW)
+        return self._few
+
+    def _find(self, side: Side | None, content: Attributes) -> Route:
         subscriptions = self.subscriptions
         peers, links = NOBODY
         if len(subscriptions.remote):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from grapevine.wire.messages import Subscribe, Subscription, Unsubscribe
 from matching.interface import Matcher
+from matching.mentions import Mentions
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.gather import Gather
@@ -39,6 +40,7 @@ class Subscriptions(Quiet):
         self.local = matcher()  # group: the number of the client's session
         self.remote = matcher()  # group: a pair (anchor, side)
         self.groups = Groups()
+        self.mentions = Mentions()  # of both
         self.announced: dict[Peer, Announced] = {}
         self.generation = 0  # of everything that a route is made of
         self._group: dict[int, int] = {}
@@ -61,6 +63,7 @@ class Subscriptions(Quiet):
         entry, change = self.table.learn(key, subscription, client)
         assert change is Change.NEW, key
         self.local.add(entry.number, subscription.filter, client.number, label)
+        self.mentions.add(subscription.filter)
         self._spread(entry, gather, now)
         return key
 
@@ -95,10 +98,12 @@ class Subscriptions(Quiet):
     def _enter(self, entry: SubscriptionEntry, peer: Peer) -> None:
         group = self._group[entry.number] = self.groups.enter(entry.item, peer)
         self.remote.add(entry.number, entry.item.filter, group)
+        self.mentions.add(entry.item.filter)
         self.generation += 1
 
     def _exit(self, entry: SubscriptionEntry) -> None:
         group = self._group.pop(entry.number, None)
+        self.mentions.remove(entry.item.filter)
         if group is None:
             self.local.remove(entry.number)
         else:
