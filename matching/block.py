@@ -32,6 +32,7 @@ from matching.segments import Segments
 from matching.slots import SHARED, Slots
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 MAX_TABLES = 32
 MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
@@ -97,6 +98,7 @@ class Block:
     def _constrain(self, slot: int, predicates: tuple[Predicate, ...]) -> None:
         cells = [-inf] * (2 * len(self.tables))
         wanted: list[str] = []
+        crowds: list[tuple[Segments, int]] = []
         for predicate in predicates:
             table = self._table.get(predicate.attribute)
             if table is None:
@@ -115,14 +117,25 @@ class Block:
                     cells[column] = least
                 if -greatest > cells[column + 1]:
                     cells[column + 1] = -greatest
-            if crowded >= 0 and table.crowded(crowded):
-                table.split(crowded, self._predicates)
+            if crowded >= 0:
+                crowds.append((table, crowded))
         self._cells[slot] = cells
+        for table, crowded in crowds:
+            if table.crowded(crowded):
+                table.split(crowded, self)
         for attribute in wanted:
             if attribute not in self._table:  # asking for one may make another's segments
                 self._ask(slot, attribute)
 
-    def _predicates(self, slot: int) -> tuple[Predicate, ...]:
+    def plain(self, slots: list[int]) -> list[int]:
+        odd = self._odd
+        return [slot for slot in slots if not odd[slot]]
+
+    def ends(self, table: int, slots: list[int]) -> tuple[Floats, Floats]:
+        cells = self._cells.take(slots, 0)
+        return cells[:, 2 * table], np.nextafter(-cells[:, 2 * table + 1], inf)
+
+    def predicates(self, slot: int) -> tuple[Predicate, ...]:
         row = self._rows[slot]
         assert row is not None, f"slot {slot} has bits but no row"
         return row.rest
@@ -150,11 +163,11 @@ class Block:
         self._table[attribute] = table
         self._cells = np.concatenate((self._cells, np.full((self.capacity, 2), -inf)), axis=1)
         for slot in slots:
-            self._constrain(slot, self._predicates(slot))
+            self._constrain(slot, self.predicates(slot))
 
     def _unset(self, slot: int) -> None:
         """Take a slot out of every table and list of askers."""
-        for predicate in self._predicates(slot):
+        for predicate in self.predicates(slot):
             table = self._table.get(predicate.attribute)
             if table is not None:
                 table.count -= 1
@@ -232,7 +245,7 @@ class Block:
         odd = self._odd
         if not odd.any():
             return passed
-        kept = [s for s in passed.tolist() if not odd[s] or satisfied(self._predicates(s), attributes)]
+        kept = [s for s in passed.tolist() if not odd[s] or satisfied(self.predicates(s), attributes)]
         return np.array(kept, np.int64)
 
     def sids(self, attributes: Attributes) -> list[int]:

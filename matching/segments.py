@@ -13,10 +13,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf, nextafter
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from bitarray import bitarray
 
 from grapevine.filters.normal import Op, Predicate, Value, value_type
@@ -24,11 +26,23 @@ from matching.bounds import number_bounds
 from matching.relations import after_prefix, region
 
 Spans = tuple[list[tuple[int, int]], Sequence[int]]  # rows that are not out, rows on the edge
-PredicatesOf = Callable[[int], tuple[Predicate, ...]]
+Floats = npt.NDArray[np.float64]
 
 MAX_ROWS = 128
-MIN_EDGES = 16  # fewer on one row are not worth a split
+MIN_EDGES = 32  # fewer on one row are not worth a split
 _MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
+
+
+class Slots(Protocol):
+    """What a table asks about the slots whose bits it keeps."""
+
+    def predicates(self, slot: int) -> tuple[Predicate, ...]: ...
+
+    def plain(self, slots: list[int]) -> list[int]:
+        """Those that are no more than an interval of numbers in each attribute."""
+
+    def ends(self, table: int, slots: list[int]) -> tuple[Floats, Floats]:
+        """Of plain slots, in one attribute: the least number in it, the least beyond it."""
 
 
 class Segments:
@@ -218,31 +232,48 @@ class Segments:
             self._load[row] = self.edge[row].count()
         return self._load[row] > self._limit
 
-    def split(self, row: int, predicates_of: PredicatesOf) -> None:
+    def split(self, row: int, slots: Slots) -> None:
         """Divide a row where the bounds inside it have their median."""
-        slots = list(self.edge[row].search(1))
-        at = self._median(row, slots, predicates_of)
+        listed = list(self.edge[row].search(1))
+        plain = slots.plain(listed) if row < 4 + len(self.cuts) else []
+        at = self._median(row, listed, plain, slots)
         if at is None:
-            self._load[row] = -len(slots)  # look again when there are twice as many
+            self._load[row] = -len(listed)  # look again when there are twice as many
             return
         if len(self._load) >= MAX_ROWS:
             gone = self._merge_quietest(row)
             if gone < 0:
-                self._load[row] = -len(slots)
+                self._load[row] = -len(listed)
                 return
             row -= gone < row
+        ends = self._ends(row)
         self._insert(row, at)
-        for slot in slots:
-            self._place_again(slot, row, predicates_of(slot))
+        if plain:
+            self._place_plain(plain, row, (ends[0], float(at), ends[1]), slots)
+        known = set(plain)
+        for slot in listed:
+            if slot not in known:
+                self._place_again(slot, row, slots.predicates(slot))
         for new in (row, row + 1):
             self._load[new] = self.edge[new].count()
 
-    def _median(self, row: int, slots: list[int], predicates_of: PredicatesOf) -> float | str | None:
-        sample = slots[:: len(slots) // 64 + 1]
+    def _ends(self, row: int) -> tuple[float, float]:
+        """From where to where the numbers of a row go."""
+        place = row - 3
+        low = self.cuts[place - 1] if 0 < place <= len(self.cuts) else -inf
+        return low, self.cuts[place] if 0 <= place < len(self.cuts) else inf
+
+    def _median(self, row: int, listed: list[int], plain: list[int], slots: Slots) -> float | str | None:
+        if plain:
+            low, high = self._ends(row)
+            inside = np.concatenate(slots.ends(self.index, plain))
+            inside = np.sort(inside[(inside > low) & (inside < high)])
+            if len(inside):
+                return float(inside[len(inside) // 2])
         bounds = [
             cut
-            for slot in sample
-            for predicate in predicates_of(slot)
+            for slot in listed[:: len(listed) // 64 + 1]
+            for predicate in slots.predicates(slot)
             if predicate.attribute == self.attribute
             for cut in _cuts(predicate)
             if self.row(cut) == row and not self._starts(row, cut)
@@ -267,6 +298,18 @@ class Segments:
             self.texts.insert(row - 4 - len(self.cuts), at)
         else:
             self.cuts.insert(row - 3, at)
+
+    def _place_plain(
+        self, plain: list[int], row: int, ends: tuple[float, float, float], slots: Slots
+    ) -> None:
+        """Both halves of a row for slots that are intervals, all at once."""
+        low, at, high = ends
+        least, beyond = slots.ends(self.index, plain)
+        out_left, out_right = least >= at, beyond <= at
+        self.out[row][plain] = _bits(out_left)
+        self.out[row + 1][plain] = _bits(out_right)
+        self.edge[row][plain] = _bits(~out_left & ((least > low) | (beyond < at)))
+        self.edge[row + 1][plain] = _bits(~out_right & ((least > at) | (beyond < high)))
 
     def _place_again(self, slot: int, first: int, predicates: tuple[Predicate, ...]) -> None:
         out, edge, rows = self._bits_out, self._bits_edge, (first, first + 1)
@@ -309,6 +352,12 @@ class Segments:
             del self.texts[row - 4 - len(self.cuts)]
         del self._load[row + 1]
         self._load[row] = self.edge[row].count()
+
+
+def _bits(mask: npt.NDArray[np.bool_]) -> bitarray:
+    bits = bitarray(endian="little")
+    bits.pack(mask.tobytes())
+    return bits
 
 
 def _text_bounds(low: object, high: object, low_open: bool, high_open: bool) -> tuple[str, str | None]:
