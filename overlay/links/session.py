@@ -155,6 +155,7 @@ class Peer(Remote):
         "sync_pending",
         "synced_by_peer",
         "synced_by_us",
+        "tables_epoch",
         "tables_received",
     )
 
@@ -168,6 +169,7 @@ class Peer(Remote):
         self.sync_pending = 0
         self.shadows = 0
         self.tables_received = False
+        self.tables_epoch = 0  # of the link on which tables were last exchanged
         self.synced_by_us = False
         self.synced_by_peer = False
 

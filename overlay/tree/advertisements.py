@@ -34,7 +34,6 @@ class Advertisements(Quiet):
         self.announced: dict[Peer, dict[AdvertisementEntry, Announcement]] = {}
         # Of relocated publishers, by the side they came from, while something published there is in flight.
         self.lingering: dict[Session, dict[Key, Advertisement]] = {}
-        self._epochs: dict[Peer, int] = {}  # of the links when they last came up
         # Set by Subscriptions: the side of an advertisement has changed.
         self.arrived: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.departed: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
@@ -204,11 +203,11 @@ class Advertisements(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
             self.announced[session] = {}
-            if self.lingering and self._epochs.get(session) != session.epoch:
+            if self.lingering and session.tables_epoch != session.epoch:
                 for entry in self.table.of(session):  # it has restarted: it will not tell us again
                     if entry.source is session and len(entry.sources) == 1:
                         self._go_back(entry, session, now)
-            self._epochs[session] = session.epoch
+            session.tables_epoch = session.epoch
             for entry in list(self.table.by_key.values()):
                 if session not in entry.sources and not _held(entry.source):
                     self._announce(entry, session)
@@ -221,7 +220,6 @@ class Advertisements(Quiet):
             self._forget(entry, session, now)
         self.table.drop(session)
         self.lingering.pop(session, None)
-        self._epochs.pop(session, None)  # type: ignore[call-overload]
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

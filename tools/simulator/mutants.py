@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from overlay.links.outgoing import Chunk, Outgoing
+from overlay.relocate.migration import Migration
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.announcements import Announcement
 from overlay.tree.covering import Announced
@@ -77,6 +78,33 @@ def _retention_dropped() -> list[Replacement]:
     return [(Outgoing, "_retain", forgetful)]
 
 
+def _complete_before_settled() -> list[Replacement]:
+    return [(Migration, "settled", lambda self, passage: True)]
+
+
+def _mark_not_handed_over() -> list[Replacement]:
+    return [(Migration, "accepted", lambda self, update: 0)]
+
+
+def _operation_2_skipped() -> list[Replacement]:
+    return [(Migration, "_relieve", lambda self, passage, now: None)]
+
+
+def _operation_3_skipped() -> list[Replacement]:
+    move = Advertisements.move
+
+    def silent(self: Advertisements, *arguments: Any) -> None:
+        arrived, self.arrived = self.arrived, lambda entry, peer, now: None
+        move(self, *arguments)
+        self.arrived = arrived
+
+    return [(Advertisements, "move", silent)]
+
+
+def _late_epoch_obeyed() -> list[Replacement]:
+    return [(Migration, "_obeyed", lambda self, entry, update: True)]
+
+
 MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "no-reannouncement": _no_reannouncement,
     "early-confirmation": _early_confirmation,
@@ -86,6 +114,11 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "settle-on-received": _settle_on_received,
     "incarnation-kept": _incarnation_kept,
     "retention-dropped": _retention_dropped,
+    "complete-before-settled": _complete_before_settled,
+    "mark-not-handed-over": _mark_not_handed_over,
+    "operation-2-skipped": _operation_2_skipped,
+    "operation-3-skipped": _operation_3_skipped,
+    "late-epoch-obeyed": _late_epoch_obeyed,
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import KINDS, Message, Publish
+from grapevine.wire.relocation import MigrationComplete
 from overlay.behaviour import Quiet
 from overlay.clients.client import Client
 from overlay.core import Core
@@ -56,6 +57,7 @@ class Watcher:
         self._clients: dict[int, ClientHost] = {}
         self._attached: dict[int, dict[int, Client]] = {}
         self._behind: dict[Client, Life] = {}
+        self._taken: dict[tuple[int, int, int, int], int] = {}  # (broker, its life, publisher) -> sequence
 
     def add_broker(self, broker: BrokerHost) -> None:
         broker.watch = self
@@ -79,6 +81,8 @@ class Watcher:
         return True
 
     def sending(self, broker: BrokerHost, message: Message) -> bool:
+        if isinstance(message, MigrationComplete):
+            self._check_mark(broker, message)
         return self._passes(broker, message, True)
 
     def after(self, broker: BrokerHost) -> None:
@@ -131,7 +135,24 @@ class Watcher:
         if session is None or session.epoch != message.epoch:
             return
         repeated = max(0, session.incoming.received + 1 - message.first)
-        self.oracle.accepted(broker.index, message.publications[repeated:])
+        taken = message.publications[repeated:]
+        self.oracle.accepted(broker.index, taken)
+        if taken:
+            key = (broker.index, broker.life, session.id, session.incarnation)
+            self._taken[key] = max(self._taken.get(key, 0), taken[-1].sequence)
+
+    def _check_mark(self, broker: BrokerHost, message: MigrationComplete) -> None:
+        """A source that has lived through the migration says up to where it has taken publications."""
+        core = broker.core
+        assert core is not None
+        if (message.origin, message.incarnation) != (core.id, core.incarnation):
+            return
+        taken = self._taken.get(
+            (broker.index, broker.life, message.publisher, message.publisher_incarnation), 0
+        )
+        client = core.clients.get(message.publisher)
+        if message.accepted < taken and client is not None and not client.incoming.cuts:
+            self.oracle.violation(f"{broker.name} took up to {taken} and hands over {message.accepted}")
 
     def _look_at_clients(self, broker: BrokerHost, core: Core) -> None:
         attached = self._attached[broker.index]
