@@ -1,8 +1,8 @@
-"""Content workloads: filters over several connections, publications that never repeat, and who must get which.
+"""Content workloads: filters over several connections, publications that never repeat, and who must get what.
 
 C1      symbol = and price > and volume between, one in a hundred matches
-quotes  DIR/quotes_lowsel where there is one (40,000 filters and 20,000 real stock quotes, with the counts of a
-        brute force), else quotes of the same shape from a seed
+quotes  DIR/quotes_lowsel where there is one (40,000 filters and 20,000 real stock quotes, with the counts of
+        a brute force), else quotes of the same shape from a seed
 
 What must arrive is worked out here by comparing every filter of a symbol with every publication of it, and
 each connection's deliveries are compared with it one by one after the clock has stopped.

@@ -41,8 +41,8 @@ class Topics(NamedTuple):
 
 
 def topic_workloads(scale: float = 1.0, batch: int = 100) -> dict[str, Topics]:
-    """T1 one to one, T2 a hundred topics over ten subscribers, T3 one to ten; T1 once with attributes that never
-    repeat, and once with every publication sent by itself."""
+    """T1 one to one, T2 a hundred topics over ten subscribers, T3 one to ten; T1 once with attributes that
+    never repeat, and once with every publication sent by itself."""
     count = max(1, int(4_000 * scale) // batch) * batch * 100
     tens = tuple(tuple(range(first, first + 10)) for first in range(0, 100, 10))
     one = ((0,),)

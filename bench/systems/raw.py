@@ -1,4 +1,5 @@
-"""A client of our own protocol as thin as it may be: raw frames, with every duty of a client (credit, acknowledgement)."""
+"""A client of our own protocol as thin as it may be: raw frames, with every duty of a client (credit,
+acknowledgement)."""
 
 from __future__ import annotations
 

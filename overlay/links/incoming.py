@@ -96,4 +96,5 @@ class Incoming:
 
     def mark(self) -> None:
         self.moved = True
-        self._moved()  # each time: without a link nothing clears `moved`, and an ended client waits for the last
+        # each time: without a link nothing clears `moved`, and an ended client waits for the last
+        self._moved()

@@ -1,8 +1,8 @@
 """A broker's host: the daemon's loop without sockets.
 
 Frames wait in the inbox; a wake takes some of them, flushes the core once and acts on its outbox in the order
-journal, opens, sends, batches, logs, closes. When the journal has something to sync, everything after it waits
-for the disk and the loop stands still meanwhile, as a daemon that calls fsync would.
+journal, opens, sends, batches, logs, closes. When the journal has something to sync, everything after it
+waits for the disk and the loop stands still meanwhile, as a daemon that calls fsync would.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from grapevine.wire.messages import Attach, Batch, Command, Deliver, Message, Publish
 from overlay.core import Core
@@ -87,7 +87,8 @@ class BrokerHost(Host):
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        known: Known = tuple((name, tuple(addresses)) for name, addresses in self.disk.kept.get("neighbours", ()))  # type: ignore[attr-defined]
+        kept: Any = self.disk.kept.get("neighbours", ())
+        known: Known = tuple((name, tuple(addresses)) for name, addresses in kept)
         self.up = True
         self.life += 1
         core = self.core = self._build(self, self.disk.start(self.clock()), known)

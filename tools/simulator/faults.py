@@ -240,7 +240,7 @@ class FaultPlan:
     def _path(self, core: Core, target: BrokerHost) -> tuple[int, ...]:
         """As the brokers' links are now; empty if there is no way."""
         cores = {broker.core.id: broker.core for broker in self._running() if broker.core is not None}
-        paths = {core.id: (core.id,)}
+        paths: dict[int, tuple[int, ...]] = {core.id: (core.id,)}
         front = [core.id]
         while front:
             broker = front.pop(0)

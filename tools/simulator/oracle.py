@@ -1,7 +1,7 @@
-"""What must arrive, what may, and what must not (ARCHITECTURE "Under crashes", DECISIONS 20).
+"""What must arrive, what may, and what must not (DECISIONS 20).
 
-* A publication that its publisher knows to be settled is owed to every subscription that counted, at the broker
-  that accepted it, from acceptance to settling. Owed is delivered exactly once.
+* A publication that its publisher knows to be settled is owed to every subscription that counted, at the
+  broker that accepted it, from acceptance to settling. Owed is delivered exactly once.
 * Everything else is delivered at most once; nothing is delivered to a client without a matching subscription;
   the order of one publisher's incarnation is kept at every client.
 * A subscription counts from its confirmation to unsubscribe or loss of its session. It is not owed what lay
@@ -200,8 +200,8 @@ class Oracle:
         return pack("<Q", number)
 
     def accepted(self, broker: int, publications: list[Publication]) -> None:
-        """The first broker takes these now. After several acceptances only those are owed to whom each of them
-        owed it: who came in between may have had later ones already, and order comes first."""
+        """The first broker takes these now. After several acceptances only those are owed to whom each of
+        them owed it: who came in between may have had later ones already, and order comes first."""
         for publication in publications:
             record = self.publications[unpack("<Q", publication.payload)[0]]
             owed = self._owed(broker, record)
@@ -224,7 +224,7 @@ class Oracle:
         ]
 
     def _invited(self, record: Published) -> int:
-        """The brokers that know of an advertisement for this: their subscriptions were told to the publisher."""
+        """The brokers that know of an advertisement for this: the publisher was told their subscriptions."""
         if self.flooding:
             return -1
         invited = 0

@@ -206,7 +206,8 @@ class Simulation:
         for broker in staying:
             if broker.core is None or not broker.core.ready:
                 unrest.append(f"{broker.name} is not ready")
-            elif broker.paused_until > self.world.now:
+                continue
+            if broker.paused_until > self.world.now:
                 unrest.append(f"{broker.name} is paused")
                 continue
             if any(client.deliveries.in_flight for client in broker.core.clients.values()):
