@@ -25,6 +25,7 @@ from grapevine.client.session import Message as Delivery
 from grapevine.errors import NotAllowed
 from grapevine.filters.normal import Filter, Value
 from grapevine.wire.messages import Deliver, Done, Dropped, Message, Publish
+from grapevine.wire.relocation import RoundTrip, RoundTripsAnswer, RoundTripsRequest
 from tools.simulator.broker import took
 from tools.simulator.digest import Digest
 from tools.simulator.network import End, Host, Network
@@ -342,6 +343,9 @@ class ClientHost(Host):
             if session.moving.here:
                 self._confirmed.clear()
             self.record.session_lost(self, min(self._detached_at, self.world.now), session.moving.here)
+        elif event.what == "round-trips" and event.asked is not None:
+            place, request = event.asked
+            place.say(RoundTripsAnswer(request.number, self._round_trips(request)))
         elif event.what == "promoted":
             self._promote(session)
         elif event.what in ("refused", "unanswered", "silent", "go-away"):
@@ -349,6 +353,15 @@ class ClientHost(Host):
             self._lose_link()
 
     # --- the second attachment --------------------------------------------------------------------
+
+    def _round_trips(self, request: RoundTripsRequest) -> tuple[RoundTrip, ...]:
+        hosts = {host.address: host.index for host in self.network.hosts}
+        one_way_s = self.network.latency.one_way_s
+        return tuple(
+            RoundTrip(row.broker, 2 * one_way_s(self.index, hosts[row.addresses[0]]))
+            for row in request.brokers
+            if row.addresses and row.addresses[0] in hosts
+        )
 
     def _tend_aways(self, session: Session) -> None:
         """One link for each attachment that wants one."""

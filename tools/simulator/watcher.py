@@ -14,6 +14,7 @@ from overlay.behaviour import Quiet
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.links.session import Peer, Session
+from overlay.tree.publications import Publications
 from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
 from tools.simulator.network import End
@@ -142,16 +143,17 @@ class Watcher:
             self._taken[key] = max(self._taken.get(key, 0), taken[-1].sequence)
 
     def _check_mark(self, broker: BrokerHost, message: MigrationComplete) -> None:
-        """A source that has lived through the migration says up to where it has taken publications."""
+        """A source that has lived through the migration says up to where it has taken publications, unless it
+        has forgotten the publisher, or the publisher has not heard yet of all that was cut."""
         core = broker.core
         assert core is not None
-        if (message.origin, message.incarnation) != (core.id, core.incarnation):
-            return
-        taken = self._taken.get(
-            (broker.index, broker.life, message.publisher, message.publisher_incarnation), 0
-        )
+        publisher = (message.publisher, message.publisher_incarnation)
         client = core.clients.get(message.publisher)
-        if message.accepted < taken and client is not None and not client.incoming.cuts:
+        if (message.origin, message.incarnation) != (core.id, core.incarnation) or client is None:
+            return
+        seen = next(b for b in core.behaviours if isinstance(b, Publications)).seen
+        taken = self._taken.get((broker.index, broker.life, *publisher), 0)
+        if message.accepted < taken and publisher in seen.last and not client.incoming.cuts:
             self.oracle.violation(f"{broker.name} took up to {taken} and hands over {message.accepted}")
 
     def _look_at_clients(self, broker: BrokerHost, core: Core) -> None:

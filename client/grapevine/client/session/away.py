@@ -91,6 +91,8 @@ class Away:
             self.session.on_done(message, now)
         elif isinstance(message, wire.Marks | wire.Deliver):
             self._marked(message)
+        elif isinstance(message, relocation.RoundTripsRequest):
+            self.session.asked(self, message)
         elif isinstance(message, relocation.Relocate):
             moving.on_relocate(self, message, now)
         elif isinstance(message, relocation.Relocated):

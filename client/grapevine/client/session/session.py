@@ -36,12 +36,14 @@ from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, 
 class Event(NamedTuple):
     """Something the driver may have to act on: "attached", "resumed", "refused" (reason, text), "go-away"
     (other addresses), "unanswered" and "silent" (nobody at the other end: dial again), "promoted" (an
-    attachment of `moving` is the main one from now on)."""
+    attachment of `moving` is the main one from now on), "round-trips" (asked: a driver that can measure
+    them says the answer to the attachment that it came from)."""
 
     what: str
     reason: str = ""
     text: str = ""
     addresses: tuple[str, ...] = ()
+    asked: tuple[Any, relocation.RoundTripsRequest] | None = None
 
 
 class Session:
@@ -194,6 +196,9 @@ class Session:
     def on_go_away(self, go_away: wire.GoAway, now: float) -> None:
         self._draining = True
         self.events.append(Event("go-away", addresses=go_away.addresses))
+
+    def asked(self, place: Session | Away, request: relocation.RoundTripsRequest) -> None:
+        self.events.append(Event("round-trips", asked=(place, request)))
 
     def on_ping(self, ping: wire.Ping, now: float) -> None:
         self.out.append(wire.Pong(ping.sent_at))
@@ -487,5 +492,6 @@ _HANDLERS[wire.Deliver.kind] = Session.on_deliver
 _HANDLERS[wire.Names.kind] = Session.on_names
 _HANDLERS[wire.GoAway.kind] = Session.on_go_away
 _HANDLERS[wire.Dropped.kind] = Session.on_dropped
+_HANDLERS[relocation.RoundTripsRequest.kind] = lambda session, m, now: session.asked(session, m)
 _HANDLERS[relocation.Relocate.kind] = lambda session, m, now: session.moving.on_relocate(session, m, now)
 _HANDLERS[relocation.Relocated.kind] = lambda session, m, now: session.moving.on_relocated(session, m, now)
