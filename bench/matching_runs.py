@@ -1,124 +1,67 @@
-"""The measurements of the matching bench. Engines take turns within a round, so that a busy minute of the
-machine hits all of them; each number is the median over the rounds. Times are processor time of the one
-thread that works, so that what other programs take away is not counted (what they do to the caches is).
-"""
+"""The measurements of the matching bench, one function for each mode."""
 
 from __future__ import annotations
 
 import gc
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from statistics import fmean, median
-from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from bench.matching_engines import ENGINES, Engine, Ours
-from bench.matching_workloads import WORKLOADS, Attributes, workload
-from grapevine.filters import limits
-from grapevine.filters.normal import Filter, Op, Predicate, Value
+from bench.matching_strangers import strangers
+from bench.matching_timing import changes_us, longest_us, measured, say
+from bench.matching_workloads import WORKLOADS, workload
+from grapevine.filters.normal import Filter
 from matching.group import warm_up
-from matching.index import Index
 
 Row = dict[str, Any]
-Reading = tuple[float, float, float]  # mean, p50, p99 in microseconds
-ROUNDS = 5
 PUBLICATIONS = 1000
-BUDGET_NS = 2_000_000_000  # for one engine in one round
+MEASURED_PAUSES = 100_000  # subscriptions; above, the longest insert is not looked for
 
 
 def match(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     filters, points = workload(name, subscriptions, PUBLICATIONS, data)
     engines: dict[str, Engine] = {}
-    rows: dict[str, Row] = {}
-    for engine_name, make in ENGINES.items():
-        say(f"{engine_name}: loading {subscriptions:,}")
-        engine = engines[engine_name] = make()
-        insert_us = _fill(engine, filters)
-        rows[engine_name] = {
-            "engine": engine_name,
-            "workload": name,
-            "subs": subscriptions,
-            "insert_us": insert_us,
-        }
-    _agree(engines, points[:100])
-    _rounds(engines, points, rows)
-    for engine_name, engine in engines.items():
-        rows[engine_name] |= _changes(engine, filters)
-        rows[engine_name]["bytes_per_sub"] = _bytes(engine_name, filters)
-    return [_ordered(row) for row in rows.values()]
-
-
-def _fill(engine: Engine, filters: list[Filter]) -> float | None:
-    """Mean time of an insert while the engine grows; the trees are loaded in bulk and measured later."""
-    _quiet()
-    began = thread_time_ns()
-    engine.fill(filters)
-    spent = (thread_time_ns() - began) / 1e3 / len(filters)
-    return spent if isinstance(engine, Ours) else None
-
-
-def _agree(engines: dict[str, Engine], points: list[Attributes]) -> None:
-    for point in points[: 20 if len(points) > 20 else None]:
-        found = {name: sorted(engine.match(point)) for name, engine in engines.items()}
+    inserts: dict[str, float] = {}
+    for kind, make in ENGINES.items():
+        say(f"{kind}: loading {subscriptions:,}")
+        engine = engines[kind] = make()
+        inserts[kind] = changes_us(engine.fill, [filters]) / len(filters)
+    for point in points[:20]:
+        found = {kind: sorted(engine.match(point)) for kind, engine in engines.items()}
         assert all(one == found["scan"] for one in found.values()), f"engines differ on {point}"
-
-
-def _rounds(engines: dict[str, Engine], points: list[Attributes], rows: dict[str, Row]) -> None:
-    readings: dict[str, list[Reading]] = {name: [] for name in engines}
-    for number in range(ROUNDS):
-        say(f"round {number + 1} of {ROUNDS}")
-        for name, engine in engines.items():
-            readings[name].append(timed(engine.match, points))
-    for name, found in readings.items():
-        for place, metric in enumerate(("mean_us", "p50_us", "p99_us")):
-            rows[name][metric] = median(reading[place] for reading in found)
-
-
-def timed(
-    function: Callable[[Attributes], object], points: Iterable[Attributes]
-) -> tuple[float, float, float]:
-    """(mean, p50, p99) in microseconds; stops early when the budget is used up."""
-    spent: list[int] = []
-    ends = perf_counter_ns() + BUDGET_NS
-    _quiet()
-    for point in points:
-        began = thread_time_ns()
-        function(point)
-        spent.append(thread_time_ns() - began)
-        if perf_counter_ns() > ends:
-            break
-    spent.sort()
-    return fmean(spent) / 1e3, spent[len(spent) // 2] / 1e3, spent[len(spent) * 99 // 100] / 1e3
+    times = measured({kind: engine.match for kind, engine in engines.items()}, points)
+    rows = []
+    for kind, engine in engines.items():
+        row = {"engine": kind, "workload": name, "subs": subscriptions} | times[kind]
+        row |= {"insert_us": inserts[kind]} | _changes(engine, filters)
+        row["bytes_per_sub"] = _bytes(kind, filters)
+        row["rtree_mean_x"] = times["rtree"]["mean_us"] / times[kind]["mean_us"]
+        row["rtree_p50_x"] = times["rtree"]["p50_us"] / times[kind]["p50_us"]
+        rows.append(row)
+    return rows
 
 
 def _changes(engine: Engine, filters: list[Filter]) -> Row:
+    """A tree is loaded in bulk, so its inserts are those of single subscriptions after that."""
     chosen = Random(2).sample(range(len(filters)), min(1000, len(filters)))
-    removed = _each(lambda sid: engine.remove(sid, filters[sid]), chosen)
-    added = _each(lambda sid: engine.add(sid, filters[sid]), chosen)
-    grown = {} if isinstance(engine, Ours) else {"insert_us": added}
-    return {"remove_us": removed, "reinsert_us": added} | grown
+    removed = changes_us(lambda sid: engine.remove(sid, filters[sid]), chosen)
+    added = changes_us(lambda sid: engine.add(sid, filters[sid]), chosen)
+    return {"remove_us": removed} | ({} if isinstance(engine, Ours) else {"insert_us": added})
 
 
-def _each(function: Callable[[int], None], sids: list[int]) -> float:
-    _quiet()
-    began = thread_time_ns()
-    for sid in sids:
-        function(sid)
-    return (thread_time_ns() - began) / 1e3 / len(sids)
-
-
-def _bytes(engine_name: str, filters: list[Filter]) -> float | None:
+def _bytes(kind: str, filters: list[Filter]) -> float | None:
     """What Python hands out for the index alone: not the filters, nor the sids, which the caller has. The
     trees allocate behind its back."""
-    if engine_name not in ("grapevine", "grapevine-python", "scan"):
+    if kind not in ("grapevine", "grapevine-python", "scan"):
         return None
-    return bytes_of(ENGINES[engine_name], filters) / len(filters)
+    return _bytes_of(ENGINES[kind], filters) / len(filters)
 
 
-def bytes_of(make: Callable[[], Engine], filters: list[Filter]) -> int:
+def _bytes_of(make: Callable[[], Engine], filters: list[Filter]) -> int:
     sids = list(range(len(filters)))
     gc.collect()
     tracemalloc.start()
@@ -131,57 +74,29 @@ def bytes_of(make: Callable[[], Engine], filters: list[Filter]) -> int:
     return used
 
 
-def _ordered(row: Row) -> Row:
-    names = (
-        "engine",
-        "workload",
-        "subs",
-        "mean_us",
-        "p50_us",
-        "p99_us",
-        "insert_us",
-        "remove_us",
-        "bytes_per_sub",
-    )
-    return {name: row[name] for name in names} | row
-
-
 def growth(name: str, subscriptions: int, data: Path | None) -> list[Row]:
+    """On all workloads, in steps of ten."""
     rows = []
     for kind in WORKLOADS:
         size = 1000
         while size <= subscriptions:
             say(f"{kind}: {size:,}")
             rows.append(_grown(kind, size, data))
-            size *= (
-                10 if size * 10 <= subscriptions or size == subscriptions else max(2, subscriptions // size)
-            )
+            size *= 10
     return rows
 
 
 def _grown(kind: str, size: int, data: Path | None) -> Row:
     filters, points = workload(kind, size, 500, data)
     engine = Ours()
-    _quiet()
-    longest = total = 0
-    for sid, filter in enumerate(filters):
-        began = thread_time_ns()
-        engine.add(sid, filter)
-        spent = thread_time_ns() - began
-        total += spent
-        longest = max(longest, spent)
-    found = sum(len(engine.match(point)) for point in points) / len(points)
-    mean, p50, p99 = (median(column) for column in zip(*(timed(engine.match, points) for _ in range(3))))
-    return {
-        "workload": kind,
-        "subs": size,
-        "matches": found,
-        "mean_us": mean,
-        "p50_us": p50,
-        "p99_us": p99,
-        "insert_us": total / size / 1e3,
-        "insert_max_us": longest / 1e3,
-    }
+    insert_us = changes_us(engine.fill, [filters]) / size
+    matches = sum(len(engine.match(point)) for point in points) / len(points)
+    row = {"workload": kind, "subs": size, "matches": matches}
+    row |= measured({"match": engine.match}, points)["match"] | {"insert_us": insert_us}
+    if size <= MEASURED_PAUSES:
+        again = Ours()
+        row["insert_max_us"] = longest_us(lambda sid: again.add(sid, filters[sid]), range(size))
+    return row
 
 
 def churn(name: str, subscriptions: int, data: Path | None) -> list[Row]:
@@ -191,22 +106,12 @@ def churn(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     rest = [filters[sid] for sid in sorted(live)]
     fresh = Ours()
     fresh.fill(rest)
-    readings: dict[str, list[Reading]] = {"fresh": [], "churned": []}
-    for _ in range(ROUNDS):
-        for kind, engine in (("fresh", fresh), ("churned", churned)):
-            readings[kind].append(timed(engine.match, points))
-    sizes = {"fresh": bytes_of(Ours, rest), "churned": _churned_bytes(filters, subscriptions, changes)}
+    times = measured({"fresh": fresh.match, "churned": churned.match}, points)
+    sizes = {"fresh": _bytes_of(Ours, rest), "churned": _churned_bytes(filters, subscriptions, changes)}
+    known = {"workload": name, "subs": len(rest)}
     return [
-        {
-            "index": kind,
-            "workload": name,
-            "subs": len(rest),
-            "mean_us": median(one[0] for one in found),
-            "p50_us": median(one[1] for one in found),
-            "p99_us": median(one[2] for one in found),
-            "bytes_per_sub": sizes[kind] / len(rest),
-        }
-        for kind, found in readings.items()
+        {"index": kind} | known | found | {"bytes_per_sub": sizes[kind] / len(rest)}
+        for kind, found in times.items()
     ]
 
 
@@ -246,9 +151,9 @@ def anchors(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     filters, points = workload(name, subscriptions, PUBLICATIONS, data)
     engine = Ours(groups=45)
     engine.fill(filters)
-    return _methods(
-        engine.index, ("match", "groups"), points, {"workload": name, "subs": subscriptions, "anchors": 45}
-    )
+    times = measured({"match": engine.index.match, "groups": engine.index.groups}, points)
+    known = {"workload": name, "subs": subscriptions, "anchors": 45}
+    return [known | {"question": question} | found for question, found in times.items()]
 
 
 def deliveries(name: str, subscriptions: int, data: Path | None) -> list[Row]:
@@ -259,26 +164,9 @@ def deliveries(name: str, subscriptions: int, data: Path | None) -> list[Row]:
         engine.fill(filters)
         for point in points:
             engine.index.deliveries(point)  # rows are sorted by client when they have come to rest
-        known = {"workload": name, "subs": subscriptions, "clients": clients}
-        rows += _methods(engine.index, ("deliveries",), points, known)
+        times = measured({"deliveries": engine.index.deliveries}, points)["deliveries"]
+        rows.append({"workload": name, "subs": subscriptions, "clients": clients} | times)
     return rows
-
-
-def _methods(index: Any, names: tuple[str, ...], points: list[Attributes], known: Row) -> list[Row]:
-    readings: dict[str, list[Reading]] = {name: [] for name in names}
-    for _ in range(ROUNDS):
-        for name in names:
-            readings[name].append(timed(getattr(index, name), points))
-    return [
-        known
-        | {
-            "question": name,
-            "mean_us": median(one[0] for one in found),
-            "p50_us": median(one[1] for one in found),
-            "p99_us": median(one[2] for one in found),
-        }
-        for name, found in readings.items()
-    ]
 
 
 def adversarial(name: str, subscriptions: int, data: Path | None) -> list[Row]:
@@ -288,67 +176,13 @@ def adversarial(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     engine.fill(filters)
     rows = []
     for kind, (filter, point) in strangers().items():
-        without = median(timed(engine.match, [point] * 200)[1] for _ in range(ROUNDS))
-        began = thread_time_ns()
-        engine.add(-1, filter)
-        added_us = (thread_time_ns() - began) / 1e3
-        with_it = median(timed(engine.match, [point] * 200)[1] for _ in range(ROUNDS))
+        without = measured({"match": engine.match}, [point] * 100)["match"]["p50_us"]
+        insert_us = changes_us(lambda form: engine.add(-1, form), [filter])
+        with_it = measured({"match": engine.match}, [point] * 100)["match"]["p50_us"]
         engine.remove(-1, filter)
-        known = {"filter": kind, "conjunctions": len(filter.conjunctions), "insert_us": added_us}
+        known = {"filter": kind, "conjunctions": len(filter.conjunctions), "insert_us": insert_us}
         rows.append(known | {"p50_us_without": without, "p50_us_with": with_it, "cost_us": with_it - without})
     return rows
 
 
-def strangers() -> dict[str, tuple[Filter, dict[str, Value]]]:
-    """The largest filters that the language's limits let through, each with a publication that suits it."""
-    most = limits.CONJUNCTIONS
-    text = "a" * (limits.ATTRIBUTE_CHARS - 1)
-    needles = [f"{'a' * (20 + i % 4)}b{'a' * (i // 4)}" for i in range(28)]
-    late = "".join(f"aa{chr(98 + i % 24)}{chr(98 + i // 24)}" for i in range(26))
-    found = [
-        tuple(Predicate("s", Op.CONTAINS, late[4 * i : 4 * i + 4]) for i in range(start, start + 13))
-        for start in (0, 13)
-    ]
-    return {
-        "64 disjuncts of ranges": (
-            Filter(tuple((Predicate("d0", Op.RANGE, (i, i + 500, False, False)),) for i in range(most))),
-            {"d0": 300.0},
-        ),
-        "64 disjuncts on 64 attributes each its own": (
-            Filter(tuple((Predicate(f"own{i}", Op.EXISTS),) for i in range(most))),
-            {f"own{i}": i for i in range(most)},
-        ),
-        "28 searches in a text made for them": (
-            Filter(tuple((Predicate("s", Op.CONTAINS, needle),) for needle in needles)),
-            {"s": text},
-        ),
-        "26 searches that succeed at the end": (
-            Filter(tuple((*row, Predicate("t", Op.EXISTS)) for row in found)),
-            {"s": text[: -len(late)] + late},
-        ),
-        "256 values of an in": (
-            Filter(((Predicate("d0", Op.IN, tuple(float(i) for i in range(limits.IN_VALUES))),),)),
-            {"d0": 255.0},
-        ),
-        "the largest integers": (
-            Filter(((Predicate("n", Op.RANGE, (limits.INT_MIN, limits.INT_MAX, False, False)),),)),
-            {"n": limits.INT_MAX},
-        ),
-        "64 circles": (
-            Filter(tuple((Predicate("lat", Op.IN_CIRCLE, ("lon", 0.0, i, 9000)),) for i in range(most))),
-            {"lat": 1.0, "lon": -170.0},
-        ),
-    }
-
-
-def _quiet() -> None:
-    gc.collect()
-    gc.freeze()
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 warm_up()
-__all__ = ["Index", "adversarial", "anchors", "churn", "deliveries", "growth", "match"]

@@ -15,7 +15,7 @@ from timeit import timeit
 
 import pytest
 
-from bench.matching_runs import strangers
+from bench.matching_strangers import strangers
 from bench.matching_workloads import workload
 from grapevine.filters import limits, parse
 from grapevine.filters.checking import check
