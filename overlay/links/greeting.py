@@ -32,7 +32,7 @@ from overlay.outbox import Open
 class Dial:
     """An attempt to reach a broker: `failed(reason, text, now)` or `greeted(peer, now)` is called once."""
 
-    __slots__ = ("addresses", "failed", "greeted", "link", "number", "replaces", "soft")
+    __slots__ = ("addresses", "failed", "greeted", "link", "number", "path", "replaces")
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class Dial:
         greeted: Callable[[Any, float], None],
         failed: Callable[[str, str, float], None],
         replaces: int,
-        soft: bool,
+        path: tuple[int, ...],
     ) -> None:
         self.number = number
         self.addresses = addresses
         self.greeted = greeted
         self.failed = failed
         self.replaces = replaces
-        self.soft = soft
+        self.path = path  # of a soft link: the primary path to who is dialled
         self.link: Link | None = None
 
 
@@ -84,11 +84,11 @@ class Greeting(Quiet):
         failed: Callable[[str, str, float], None],
         now: float,
         replaces: int = 0,
-        soft: bool = False,
+        path: tuple[int, ...] = (),
     ) -> None:
-        """`greeted` gets the Peer, or the Soft session of a soft link."""
+        """With a `path` it is a soft link, else one of the tree; `greeted` gets its session."""
         self._number += 1
-        dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces, soft)
+        dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces, path)
         self.core.out.opens.append(Open(dial.number, addresses))
         self.core.timers.at(
             now + self.core.settings.links.greet_s, lambda later: self._unanswered(dial, later)
@@ -123,8 +123,8 @@ class Greeting(Quiet):
             return
         dial.link = link
         self._epoch += 1
-        peer = None if dial.soft else self._remembered(dial)
-        self.core.send(self._hello(self._epoch, False, peer, dial.replaces, dial.soft), link)
+        peer = None if dial.path else self._remembered(dial)
+        self.core.send(self._hello(self._epoch, False, peer, dial.replaces, dial.path), link)
 
     def _remembered(self, dial: Dial) -> Peer | None:
         """The suspended session that the dialled addresses belong to."""
@@ -134,7 +134,7 @@ class Greeting(Quiet):
         return None
 
     def _hello(
-        self, epoch: int, answer: bool, peer: Peer | None, replaces: int = 0, soft: bool = False
+        self, epoch: int, answer: bool, peer: Peer | None, replaces: int = 0, path: tuple[int, ...] = ()
     ) -> Hello:
         resume = None
         if peer is not None and peer.epoch:
@@ -153,11 +153,11 @@ class Greeting(Quiet):
             answer,
             core.settings.links.window,
             core.settings.cluster_wide(),
-            self.root_path(),
+            path or self.root_path(),
             self.addresses,
             resume,
             replaces,
-            soft,
+            bool(path),
         )
 
     # --- HELLO ------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Greeting(Quiet):
         if (refusal := self._mismatch(hello)) is not None:
             self._fail(dial, refusal.reason, refusal.text, now)
             return
-        if dial.soft:
+        if dial.path:
             del self._dials[dial.number]
             dial.greeted(self._establish_soft(link, hello, dialled=True, now=now), now)
             return
@@ -218,7 +218,7 @@ class Greeting(Quiet):
             self.core.send(refusal, link)
             self.core.close(link)
         else:
-            self.core.send(self._hello(hello.epoch, True, None, 0, True), link)
+            self.core.send(self._hello(hello.epoch, True, None, 0, hello.root_path), link)
             self._establish_soft(link, hello, dialled=False, now=now)
 
     def _refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
@@ -324,7 +324,7 @@ class Greeting(Quiet):
         core.names[hello.broker] = hello.name
         link.session, soft.link = soft, link
         soft.incarnation, soft.addresses, soft.window = hello.incarnation, hello.addresses, hello.window
-        soft.epoch = hello.epoch
+        soft.epoch, soft.path = hello.epoch, hello.root_path
         soft.out.new_epoch(hello.window)
         self.watch(soft, link, now)
         for behaviour in core.behaviours:

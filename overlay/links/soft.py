@@ -29,14 +29,14 @@ class Soft(Remote):
     def __init__(self, core: Core, broker: int, name: str, dialled: bool) -> None:
         super().__init__(core, Kind.SOFT, broker, name)
         self.dialled = dialled
-        self.path: tuple[int, ...] = ()  # the primary path from us to it, nearest first
+        self.path: tuple[int, ...] = ()  # the primary path from the dialler to the other, nearest first
         self.stage = Stage.PARKED
         self.leaving = False  # closes when it has fallen
         self.ready = False  # the other side takes publications
         self.waits_for: tuple[Remote, int] | None = None  # rising: the old hop and how far it must settle
-        # Of an incoming link: the neighbours behind which the dialler is or was. What it sends is not
-        # for them, the dialler serves that side itself.
-        self.back: dict[Peer, None] = {}
+        # Of an incoming link: the neighbour behind which the dialler is. What it sends is not for that
+        # side, the dialler serves it itself.
+        self.back: Peer | None = None
 
     @property
     def flowing(self) -> bool:

@@ -75,7 +75,6 @@ class Shortcuts(Quiet):
         def greeted(soft: Soft, later: float) -> None:
             self._dialling.pop(broker, None)
             self._failed_at.pop(broker, None)
-            soft.path = path
             if soft.id != broker or self.barred(path) or master.path(broker) != path:
                 self.core.lose(soft, later)
 
@@ -84,38 +83,34 @@ class Shortcuts(Quiet):
             if broker in master:
                 self._failed_at[broker] = later
 
-        self.greeting.dial(master.nearby[broker].addresses, greeted, failed, now, soft=True)
+        self.greeting.dial(master.nearby[broker].addresses, greeted, failed, now, path=path)
 
     def barred(self, path: tuple[int, ...]) -> bool:
         """Whether somebody on this path moves or leaves, or we do."""
         return any(broker in self.banned for broker in (*path, self.core.id))
 
     def _refusal(self, hello: Hello) -> str:
+        """Both sides must see the same primary path between them."""
+        if not self._agrees(hello.broker, hello.root_path):
+            return f"{self.core.name} sees {hello.name} elsewhere, or not yet"
+        return "a broker on the way moves" if self.barred((*hello.root_path, hello.broker)) else ""
+
+    def _agrees(self, dialler: int, path: tuple[int, ...]) -> bool:
+        """Whether the dialler's path to us is ours to it, and one side alone names it."""
         master = self.neighbourhoods.master
-        if hello.broker not in master:
-            return f"{hello.name} is not in the neighbourhood of {self.core.name}"
-        if self.barred(master.path(hello.broker)):
-            return "a broker on the way moves"
-        return ""
+        back = master.path(dialler)
+        return (*path[-2::-1], dialler) == back and master.sides(dialler) == [back[0]]
 
     def link_up(self, session: Session, now: float) -> None:
-        if isinstance(session, Soft):
-            if not session.dialled:
-                self._learn_back(session)
-                if self.core.ready:
-                    self.core.tell(SoftReady(), session)
-        elif isinstance(session, Peer):
+        if isinstance(session, Peer):
             self.table.rebuild()
+        elif isinstance(session, Soft) and not session.dialled:
+            session.back = self.core.peers.get(session.path[-2])
+            if self.core.ready:
+                self.core.tell(SoftReady(), session)
 
     def _now_ready(self, now: float) -> None:
         self.core.tell(SoftReady(), *self.core.soft_in.values())
-
-    def _learn_back(self, soft: Soft) -> None:
-        peers = self.core.peers
-        for side in self.neighbourhoods.master.sides(soft.id):
-            if side in peers and peers[side] not in soft.back:
-                soft.back[peers[side]] = None
-                self.publications.subscriptions.generation += 1
 
     def on_soft_ready(self, soft: Soft, message: SoftReady, now: float) -> None:
         if soft.dialled and not soft.ready:
@@ -235,8 +230,6 @@ class Shortcuts(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
-            for soft in self.core.soft_in.values():
-                soft.back.pop(session, None)
             self.table.rebuild()
         elif isinstance(session, Soft) and session.dialled:
             self.table.rebuild()
@@ -248,8 +241,9 @@ class Shortcuts(Quiet):
         for soft in self.core.soft_out.values():
             if master.path(soft.id) != soft.path:
                 self.close(soft, now)
-        for soft in self.core.soft_in.values():
-            self._learn_back(soft)
+        # Who moved in the tree has sent under the old map: it sends again what is unsettled, over the new.
+        for soft in [s for s in self.core.soft_in.values() if not self._agrees(s.id, s.path)]:
+            self.core.lose(soft, now)
         self.table.rebuild()
 
     def _look_soon(self, now: float) -> None:

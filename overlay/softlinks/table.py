@@ -93,9 +93,9 @@ class WorkingTable:
         excluded = NONE
         if isinstance(side, Narrowed):
             excluded, side = side.excluded, side.session
-        back: Iterable[object] = side.back if isinstance(side, Soft) else (side,)
+        back = side.back if isinstance(side, Soft) else side
         groups = self.groups
-        wanted = [group for number in numbers if (group := groups[number]).side not in back]
+        wanted = [group for number in numbers if (group := groups[number]).side is not back]
         if excluded:
             wanted = [group for group in wanted if excluded.isdisjoint(group.path)]
         if self.printed is not None:
@@ -121,11 +121,13 @@ class WorkingTable:
         return stamped
 
     def _named(self, hop: int, excluded: Excluded) -> Excluded:
-        """Ours beyond the hop, and those handed to us that are not known to lie elsewhere."""
+        """Ours beyond the hop, and those handed to us that are not known to lie on another side. Of these
+        also the ones that are not beyond it: should the link break, the copy goes by a nearer one."""
         names = self._names.get((hop, excluded))
         if names is None:
             found = set(self._beyond.get(hop, ()))
-            found |= {n for n in excluded if n not in self.master or hop in self.master.path(n)}
+            side = self.master.path(hop)[:1]
+            found |= {n for n in excluded if n not in self.master or self.master.path(n)[:1] == side}
             names = self._names[hop, excluded] = frozenset(found - {hop})
         return names
 

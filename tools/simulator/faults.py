@@ -15,6 +15,7 @@ from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, Le
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.relocate.migration import Migration
+from overlay.softlinks.chooser import Chooser
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
 from tools.simulator.network import End, Network
@@ -60,6 +61,7 @@ class FaultPlan:
             ("pauses", self._pause),
             ("slow_disks", self._slow_disk),
             ("leaves", self._leave),
+            ("switches", self._switch),
             ("client_breaks", self._client_break),
             ("client_pauses", self._client_pause),
             ("client_lazy", self._client_lazy),
@@ -111,6 +113,16 @@ class FaultPlan:
     def _restart(self, broker: BrokerHost) -> None:
         if not broker.up and not broker.left:
             broker.start()
+
+    def _switch(self, _: object) -> None:
+        """Another strategy at one broker."""
+        if (running := self._running()) and not self.over:
+            self.counts["switch"] += 1
+            broker = self.random.choice(running)
+            assert broker.core is not None
+            chooser = next(one for one in broker.core.behaviours if isinstance(one, Chooser))
+            chooser.set_strategy(self.random.choice(chooser.strategies), broker.clock())
+            broker.wake()
 
     def _aim(self, _: object) -> None:
         if not self.over:

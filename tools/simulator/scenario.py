@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from overlay.settings import ClientSettings, CoreSettings, LinkSettings, OverlaySettings, TreeSettings
+from overlay.settings import ClientSettings, CoreSettings, LinkSettings, OverlaySettings, SoftLinkSettings, TreeSettings
 from tools.simulator.capacity import Capacity
 
 Span: TypeAlias = float | tuple[float, float]
@@ -28,6 +28,7 @@ class Brokers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fanout: int = 3  # children a broker has before the next one gets some
     candidates: int = 2  # addresses of other brokers in a broker's configuration
     delta: Whole = (1, 4)
+    ordered: bool = True
     covering: bool | None = None  # none: drawn
     routing: str = ""  # empty: drawn
     matcher: str = "scan"
@@ -69,6 +70,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pauses: Whole = 0
     slow_disks: Whole = 0
     leaves: Whole = 0
+    switches: Whole = 0  # of a broker's strategy
     client_breaks: Whole = 0
     client_pauses: Whole = 0
     client_lazy: Whole = 0
@@ -90,6 +92,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: Faults = Faults()
     links: LinkSettings = LinkSettings()  # the brokers' own sections
     attachments: ClientSettings = ClientSettings()
+    softlinks: SoftLinkSettings = SoftLinkSettings()
 
 
 def draw(span: Whole, random: Random) -> int:
@@ -106,10 +109,11 @@ def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...
     covering = random.random() < 0.8 if brokers.covering is None else brokers.covering
     routing = brokers.routing or ("advertisements" if random.random() < 0.75 else "flooding")
     return CoreSettings(
-        overlay=OverlaySettings(delta=draw(brokers.delta, random)),
+        overlay=OverlaySettings(ordered=brokers.ordered, delta=draw(brokers.delta, random)),
         tree=TreeSettings(neighbours, routing, covering),
         links=scenario.links,
         clients=scenario.attachments,
+        softlinks=scenario.softlinks,
     )
 
 

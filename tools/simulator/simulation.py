@@ -107,6 +107,7 @@ class Simulation:
             self.matcher,
         )
         self.oracle.flooding = settings.tree.routing == "flooding"
+        self.oracle.ordered = settings.overlay.ordered
         self.watcher.attach(broker, core)
         return core
 
