@@ -126,8 +126,9 @@ class Receiver:
             if len(content) and content[0] in KINDS:
                 self._answer(door, identity)
             return None
-        if self.wires.full:
-            self.refused["connections"] += 1
+        descriptor = int(frame.get("__fd"))
+        if self.wires.full or descriptor in door.ended:
+            self.refused["connections" if self.wires.full else "ended"] += 1
             return None
         try:
             decode(content)
@@ -135,7 +136,7 @@ class Receiver:
             self.refused["wrong"] += 1
             return None
         wire = self.wires.enter(door, identity, user, kind, now)
-        door.came_by(wire, int(frame.get("__fd")))
+        door.came_by(wire, descriptor)
         self.core.link_up(wire.number, user or door.address, kind, now)
         return wire
 

@@ -60,11 +60,23 @@ class Door:
     """A ROUTER and the peers behind it that have said who they are.
 
     Its monitor tells which connections end, by descriptor; a frame tells by which one it came. What a peer
-    sent before its end is read before it is let go. A descriptor may be used again before its end is heard
-    of: the wire that had it is then known to be gone, and one ending is owed.
+    sent before its end is read before it is let go, but who ended before we heard its first word is not
+    greeted: a broker that is slow would otherwise answer only those who have given it up. A descriptor may be
+    used again before its end is heard of: the wire that had it is then known to be gone, and one ending is
+    owed.
     """
 
-    __slots__ = ("_by_descriptor", "_owed", "address", "gone", "monitor", "secured", "socket", "wires")
+    __slots__ = (
+        "_by_descriptor",
+        "_owed",
+        "address",
+        "ended",
+        "gone",
+        "monitor",
+        "secured",
+        "socket",
+        "wires",
+    )
 
     def __init__(self, socket: Socket, address: str, secured: bool) -> None:
         self.socket = socket
@@ -72,7 +84,8 @@ class Door:
         self.secured = secured
         self.wires: dict[bytes, Wire] = {}
         self.gone: list[Wire] = []  # their connections ended; let go when the socket is empty
-        self.monitor = monitor_of(socket, zmq.EVENT_DISCONNECTED)
+        self.ended: set[int] = set()  # descriptors of connections that ended without a word read
+        self.monitor = monitor_of(socket, zmq.EVENT_DISCONNECTED | zmq.EVENT_ACCEPTED)
         self._by_descriptor: dict[int, Wire] = {}
         self._owed: dict[int, int] = {}
 
@@ -101,11 +114,15 @@ class Door:
             except zmq.Again:
                 return
             descriptor = int.from_bytes(event[2:6], sys.byteorder)
-            if owed := self._owed.pop(descriptor, 0):
+            if int.from_bytes(event[:2], sys.byteorder) == zmq.EVENT_ACCEPTED:
+                self.ended.discard(descriptor)
+            elif owed := self._owed.pop(descriptor, 0):
                 if owed > 1:
                     self._owed[descriptor] = owed - 1
             elif (wire := self._by_descriptor.pop(descriptor, None)) is not None:
                 self.gone.append(wire)
+            else:
+                self.ended.add(descriptor)
 
 
 _monitors = count(1)

@@ -55,6 +55,7 @@ class Core:
         self.forward: Callable[[Remote, Batch, int, float], None] | None = None
         self.accept: Callable[[Session, Publish, int, float], None] | None = None
         self.on_transport: Callable[[Link, float], None] | None = None
+        self.on_untaken: Callable[[Link, float], None] | None = None  # a link ended before its greeting
         self.dispatch = Dispatch()
         self.on = self.dispatch.on
         self.on_greeting = self.dispatch.on_greeting
@@ -91,7 +92,12 @@ class Core:
 
     def link_down(self, number: int, now: float) -> None:
         link = self.links.pop(number, None)
-        if link is not None and link.session is not None and link.session.link is link:
+        if link is None:
+            return
+        if link.session is None:
+            if self.on_untaken is not None:
+                self.on_untaken(link, now)
+        elif link.session.link is link:
             self.suspend(link.session, now)
 
     def publications(self, number: int, batch: Batch | Publish, now: float) -> None:

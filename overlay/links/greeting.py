@@ -69,6 +69,7 @@ class Greeting(Quiet):
         self.core = core
         self._epoch = core.incarnation << 20
         core.on_transport = self._transport
+        core.on_untaken = self._untaken
         core.on_greeting(Hello, self.on_hello)
         core.on_greeting(Refuse, self.on_refuse)
         core.on_greeting(Reset, self.on_reset)
@@ -85,14 +86,22 @@ class Greeting(Quiet):
         now: float,
         replaces: int = 0,
         path: tuple[int, ...] = (),
+        patience: int = 1,
     ) -> None:
-        """With a `path` it is a soft link, else one of the tree; `greeted` gets its session."""
+        """With a `path` it is a soft link, else one of the tree; `greeted` gets its session. `patience`
+        times greet_s is waited for an answer: a broker with large tables is slow to greet, and would never
+        be reached otherwise."""
         self._number += 1
         dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces, path)
         self.core.out.opens.append(Open(dial.number, addresses))
-        self.core.timers.at(
-            now + self.core.settings.links.greet_s, lambda later: self._unanswered(dial, later)
-        )
+        patient_s = self.core.settings.links.greet_s * patience
+        self.core.timers.at(now + patient_s, lambda later: self._unanswered(dial, later))
+
+    def _untaken(self, link: Link, now: float) -> None:
+        """The transport gave up before anybody answered."""
+        dial = self._dials.get(link.dial)
+        if dial is not None and dial.link is link:
+            self._unanswered(dial, now)
 
     def _unanswered(self, dial: Dial, now: float) -> None:
         self._fail(dial, "unreachable", "no answer from " + ", ".join(dial.addresses), now)

@@ -18,6 +18,7 @@ from overlay.tree.census import Census
 
 FATAL = ("version", "settings", "name", "not-allowed")
 REDIAL_MOST = 10  # times redial_s
+PATIENCE_MOST = 4  # times greet_s, after some attempts: a broker with large tables is slow to greet
 
 
 class Join(Quiet):
@@ -90,7 +91,8 @@ class Join(Quiet):
 
     def _dial(self, now: float) -> None:
         self._dialling = True
-        self.greeting.dial((self._through,), self._greeted, self._failed, now)
+        patience = min(max(1, self._tries - 1), PATIENCE_MOST)
+        self.greeting.dial((self._through,), self._greeted, self._failed, now, patience=patience)
 
     def _greeted(self, peer: Peer, now: float) -> None:
         self._dialling = False
