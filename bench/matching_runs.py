@@ -110,7 +110,11 @@ def churn(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     sizes = {"fresh": _bytes_of(Ours, rest), "churned": _churned_bytes(filters, subscriptions, changes)}
     known = {"workload": name, "subs": len(rest)}
     return [
-        {"index": kind} | known | found | {"bytes_per_sub": sizes[kind] / len(rest)}
+        {"index": kind}
+        | known
+        | found
+        | {"bytes_per_sub": sizes[kind] / len(rest)}
+        | {"mean_x": found["mean_us"] / times["fresh"]["mean_us"], "bytes_x": sizes[kind] / sizes["fresh"]}
         for kind, found in times.items()
     ]
 
@@ -153,7 +157,11 @@ def anchors(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     engine.fill(filters)
     times = measured({"match": engine.index.match, "groups": engine.index.groups}, points)
     known = {"workload": name, "subs": subscriptions, "anchors": 45}
-    return [known | {"question": question} | found for question, found in times.items()]
+    listing = times["match"]["p99_us"]
+    return [
+        known | {"question": question} | found | {"p99_of_listing": found["p99_us"] / listing}
+        for question, found in times.items()
+    ]
 
 
 def deliveries(name: str, subscriptions: int, data: Path | None) -> list[Row]:

@@ -21,6 +21,7 @@
 #define MAX_ROWS 80
 #define MAX_POINT 160
 #define FIRST_HITS 256
+#define CHUNK 64 /* words that are ORed before they are looked at */
 
 typedef struct {
     Py_buffer rows[MAX_ROWS];
@@ -96,18 +97,29 @@ static int more_room(Hits *hits) {
     return 0;
 }
 
-static int sift(const Question *q, Hits *hits) {
+static void check(const Question *q, uint64_t candidates, int64_t first, Hits *hits) {
     const double *cells = q->cells.buf;
-    for (Py_ssize_t w = 0; w < q->words; w++) {
-        uint64_t out = 0;
-        for (Py_ssize_t i = 0; i < q->row_count; i++) out |= ((const uint64_t *)q->rows[i].buf)[w];
-        if (hits->count + 64 > hits->room && more_room(hits)) return -1;
-        for (uint64_t left = ~out; left; left &= left - 1) {
-            int64_t slot = w * 64 + __builtin_ctzll(left);
-            const double *row = cells + slot * q->width;
-            Py_ssize_t j = 0;
-            while (j < q->width && row[j] <= q->point[j]) j++;
-            if (j == q->width) hits->items[hits->count++] = slot;
+    for (; candidates; candidates &= candidates - 1) {
+        int64_t slot = first + __builtin_ctzll(candidates);
+        const double *row = cells + slot * q->width;
+        Py_ssize_t j = 0;
+        while (j < q->width && row[j] <= q->point[j]) j++;
+        if (j == q->width) hits->items[hits->count++] = slot;
+    }
+}
+
+static int sift(const Question *q, Hits *hits) {
+    uint64_t out[CHUNK];
+    for (Py_ssize_t first = 0; first < q->words; first += CHUNK) {
+        Py_ssize_t length = q->words - first < CHUNK ? q->words - first : CHUNK;
+        memcpy(out, (const uint64_t *)q->rows[0].buf + first, length * sizeof(uint64_t));
+        for (Py_ssize_t i = 1; i < q->row_count; i++) {
+            const uint64_t *row = (const uint64_t *)q->rows[i].buf + first;
+            for (Py_ssize_t w = 0; w < length; w++) out[w] |= row[w];
+        }
+        for (Py_ssize_t w = 0; w < length; w++) {
+            if (hits->count + 64 > hits->room && more_room(hits)) return -1;
+            if (~out[w]) check(q, ~out[w], (first + w) * 64, hits);
         }
     }
     return 0;

@@ -6,6 +6,7 @@ a few dozen filters go through all of them, with the compiled kernel (where ther
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -140,7 +141,10 @@ def _case(name: str) -> Any:
     machine = type(name, (Comparison,), {"sizes": name})
     case = machine.TestCase
     case.settings = settings(
-        max_examples=25, stateful_step_count=25, suppress_health_check=list(HealthCheck), deadline=None
+        max_examples=400 if os.environ.get("GRAPEVINE_PROOF") else 25,
+        stateful_step_count=25,
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
     )
     return case
 
