@@ -26,7 +26,7 @@ ANSWER_BYTES = 8 * 1024 * 1024
 
 class Census(Quiet):
     def __init__(self) -> None:
-        self.reporters: dict[str, Callable[[bytes], Report | None]] = {"name": lambda argument: self.brief()}
+        self.reporters: dict[str, Callable[[bytes], Report | None]] = {"name": self._namesake}
         self._number = 0
         self._open: dict[tuple[int, int, int], Gather] = {}
 
@@ -38,6 +38,10 @@ class Census(Quiet):
     @staticmethod
     def identify(name: str) -> int:
         return identify(name)
+
+    def _namesake(self, name: bytes) -> Report | None:
+        """Only who is asked for answers: else a large overlay would list itself for everybody who joins."""
+        return self.brief() if name == self.core.name.encode() else None
 
     def brief(self) -> Report:
         return {"id": self.core.id, "name": self.core.name, "incarnation": self.core.incarnation}

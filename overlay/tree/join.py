@@ -101,7 +101,7 @@ class Join(Quiet):
         if self._name_checked:
             self._found(now)
         else:
-            self.census.ask("name", peer, now, self._checked)
+            self.census.ask("name", peer, now, self._checked, self.core.name.encode())
 
     def adopt(self, peer: Peer, through: str, now: float) -> None:
         """This neighbour is our parent from now on."""

@@ -8,7 +8,7 @@ crashes leaves it until a connected link brings it back. (DECISIONS 11 and 20.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 Edge = tuple[int, int]
 
@@ -23,6 +23,8 @@ class Reach:
         self.held: dict[int, set[int]] = {}
         self.losses: list[tuple[float, Edge]] = []
         self._synced: dict[int, frozenset[int]] = {}  # by broker: neighbours past SyncDone, as it sees them
+        self._components: dict[int, int] = {}  # of connected brokers; until a link changes
+        self._paths: dict[Edge, tuple[Edge, ...] | None] = {}  # over held links; until one changes
 
     def observe(self, broker: int, synced: frozenset[int]) -> list[Edge]:
         """What one broker says of its links; the links that have become connected by it."""
@@ -30,6 +32,8 @@ class Reach:
         if synced == before:
             return []
         self._synced[broker] = synced
+        self._components.clear()
+        self._paths.clear()
         for gone in before - synced:
             self.connected.get(broker, set()).discard(gone)
             self.connected.get(gone, set()).discard(broker)
@@ -45,6 +49,7 @@ class Reach:
 
     def drop(self, one: int, other: int) -> None:
         """The two are no longer neighbours."""
+        self._paths.clear()
         self.held.get(one, set()).discard(other)
         self.held.get(other, set()).discard(one)
 
@@ -54,15 +59,25 @@ class Reach:
 
     # --- questions ----------------------------------------------------------------------------------
 
-    def connected_to(self, start: int, within: int = 0) -> int:
-        """The bits of all brokers connected to this one (and to those of `within`)."""
-        return _flood(self.connected, (start, *bits(within)))
+    def connected_to(self, start: int) -> int:
+        """The bits of all brokers connected to this one."""
+        mask = self._components.get(start)
+        if mask is None:
+            mask = _flood(self.connected, start)
+            for broker in bits(mask):
+                self._components[broker] = mask
+        return mask
 
     def held_with(self, start: int) -> int:
-        return _flood(self.held, (start,))
+        return _flood(self.held, start)
 
     def path(self, start: int, end: int) -> tuple[Edge, ...] | None:
         """The held links between two brokers; None if there are none."""
+        if (start, end) not in self._paths:
+            self._paths[start, end] = self._find_path(start, end)
+        return self._paths[start, end]
+
+    def _find_path(self, start: int, end: int) -> tuple[Edge, ...] | None:
         came: dict[int, int] = {start: start}
         front = [start]
         while front and end not in came:
@@ -92,24 +107,18 @@ class Reach:
         return links == brokers - 1 and self.connected_to(first).bit_count() == brokers
 
 
-def bits(mask: int) -> Iterable[int]:
-    number = 0
+def bits(mask: int) -> Iterator[int]:
     while mask:
-        if mask & 1:
-            yield number
-        mask >>= 1
-        number += 1
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
-def _flood(links: dict[int, set[int]], starts: Iterable[int]) -> int:
-    front = list(starts)
-    mask = 0
-    for start in front:
-        mask |= 1 << start
+def _flood(links: dict[int, set[int]], start: int) -> int:
+    seen = {start}
+    front = [start]
     while front:
-        broker = front.pop()
-        for other in links.get(broker, ()):
-            if not mask >> other & 1:
-                mask |= 1 << other
-                front.append(other)
-    return mask
+        fresh = links.get(front.pop(), set()) - seen
+        seen |= fresh
+        front += fresh
+    return sum(1 << broker for broker in seen)

@@ -84,6 +84,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float = 20.0  # of load and faults
     heal_s: float = 120.0  # to come to rest afterwards
     validate_every: int = 1  # bursts of any broker; 0: never
+    judge_every: int = 1  # publications
     brokers: Brokers = Brokers()
     clients: Clients = Clients()
     load: Load = Load()

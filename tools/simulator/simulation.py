@@ -52,7 +52,7 @@ class Simulation:
         )
         self.digest = Digest()
         self._indices: dict[str, int] = {}
-        self.oracle = Oracle(world, self._indices)
+        self.oracle = Oracle(world, self._indices, scenario.judge_every)
         self.watcher = Watcher(self.oracle, scenario.validate_every)
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
@@ -205,19 +205,16 @@ class Simulation:
         unrest = [f"{app.host.name} is not idle" for app in self.apps if not app.idle]
         staying = [broker for broker in self.brokers if not broker.left]
         for broker in staying:
-            if broker.core is None or not broker.core.ready:
+            core = broker.core
+            if core is None or not core.ready:
                 unrest.append(f"{broker.name} is not ready")
                 continue
             if broker.paused_until > self.world.now:
                 unrest.append(f"{broker.name} is paused")
-                continue
-            if any(client.deliveries.in_flight for client in broker.core.clients.values()):
+            if any(client.deliveries.in_flight for client in core.clients.values()):
                 unrest.append(f"{broker.name} has deliveries in flight")
-            unrest += [
-                f"{broker.name} misses {peer.name}"
-                for peer in broker.core.peers.values()
-                if peer.link is None
-            ]
+            missed = [peer.name for peer in core.peers.values() if peer.link is None]
+            unrest += [f"{broker.name} misses {name}" for name in missed]
         if not self.oracle.reach.is_tree(len(staying)):
             unrest.append("the brokers are not one tree")
         return unrest

@@ -30,6 +30,7 @@ RESTING = {
 }
 # One entry a neighbour, and nothing in it.
 PER_NEIGHBOUR = {
+    "Advertisements._epochs",
     "Advertisements.announced",
     "Announcements._open",
     "Subscriptions.announced",
