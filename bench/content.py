@@ -100,6 +100,13 @@ def c1(filters: int, publications: int, connections: int = 100, seed: int = 1) -
     return Content(f"C1-{filters}", wanted, connections, published, brute_force(wanted, published))
 
 
+def c1_equality(filters: int, publications: int, connections: int = 100, seed: int = 1) -> Content:
+    random = Random(seed)
+    wanted: list[list[Triple]] = [[("symbol", "=", f"S{random.randrange(100):03}")] for _ in range(filters)]
+    published: list[Attributes] = [{"symbol": f"S{random.randrange(100):03}"} for _ in range(publications)]
+    return Content(f"C1eq-{filters}", wanted, connections, published, brute_force(wanted, published))
+
+
 def quotes(filters: int, publications: int, connections: int, data: Path | None) -> Content:
     name = f"quotes-{filters}" + (f"x{connections}" if connections > 1 else "")
     if data is not None and (data / "quotes_lowsel").is_dir():

@@ -53,8 +53,8 @@ def _publisher(system: System, workload: Workload, pipe: Connection) -> None:
 
 def measure(system: System, workload: Workload) -> Figure:
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        system.start(Path(directory))
         try:
+            system.start(Path(directory))
             return _measure(system, workload)
         finally:
             system.stop()
@@ -128,11 +128,15 @@ def interleaved(pairs: Iterable[tuple[System, Workload]], rounds: int) -> dict[t
         for system, workload in pairs:
             figure = measure(system, workload)
             figures[system.name, workload.name].append(figure)
-            say(
-                f"{number}/{rounds} {workload.name:14} {system.name:16} {figure.deliveries_s:12,.0f} deliveries/s "
-                f"{figure.publications_s:12,.0f} publications/s {figure.broker_us_per_msg:8.2f} us"
-            )
+            say(f"{number}/{rounds} {workload.name:15} {system.name:16} {_words(figure)}")
     return figures
+
+
+def _words(figure: Figure) -> str:
+    return (
+        f"{figure.deliveries_s:12,.0f} deliveries/s {figure.publications_s:12,.0f} publications/s "
+        f"{figure.broker_us_per_msg:8.2f} us"
+    )
 
 
 def middle(figures: list[Figure]) -> Figure:

@@ -77,7 +77,11 @@ class Process:
                 stderr=output,
                 env=environment,
             )
-        wait_for_port(self.port, self.process, self.start_s)
+        try:
+            wait_for_port(self.port, self.process, self.start_s)
+        except RuntimeError as error:
+            said = (directory / f"{self.name}.log").read_text(errors="replace")
+            raise RuntimeError(f"{error}: {said[-1500:]}") from None
 
     def pids(self) -> list[int]:
         assert self.process is not None
