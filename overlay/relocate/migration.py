@@ -169,19 +169,19 @@ class Migration(Quiet):
         """The update has come all the way: the advertisements are the target's."""
         update = passage.update
         departure = next((d for d in self.departures.values() if _id(d.offer) == passage.id), None)
-        client = departure.client if departure is not None else self._client(update)
         if departure is not None:
             departure.committed = True
             self._turn(passage, departure.client, now)
-        if client is not None:
-            passage.settle_at = client.incoming.received
+        passage.settle_at = max(
+            (c.incoming.received for c in self._clients(update) if not c.ended), default=0
+        )
         self._complete_if_settled(passage, now)
 
-    def _client(self, update: MigrationUpdate) -> Client | None:
-        for client in self.core.numbered.values():
-            if client.id == update.publisher and client.incarnation == update.publisher_incarnation:
-                return client
-        return None
+    def _clients(self, update: MigrationUpdate) -> list[Client]:
+        """The publisher's sessions here: an earlier one may have ended and not be settled yet."""
+        publisher, incarnation = update.publisher, update.publisher_incarnation
+        sessions = self.core.numbered.values()
+        return [c for c in sessions if c.id == publisher and c.incarnation == incarnation]
 
     def _flushed(self, client: Client) -> None:
         """After each drain that touched a client: it may have come to be settled."""
@@ -202,26 +202,27 @@ class Migration(Quiet):
     def accepted(self, update: MigrationUpdate) -> int:
         """The last sequence number that we took, everything up to it being settled; 0 if the client may not
         know of all that was cut."""
-        client = self._client(update)
-        if client is not None and client.incoming.cuts:
+        if any(client.incoming.cuts for client in self._clients(update)):
             return 0
         return self.publications.seen.last.get((update.publisher, update.publisher_incarnation), 0)
 
     def settled(self, passage: Passage) -> bool:
         """Whether nothing that the publisher published here is in flight, nor can follow."""
-        client = self._client(passage.update)
-        if client is None:
-            return True
+        return all(self._settled(passage, client) for client in self._clients(passage.update))
+
+    def _settled(self, passage: Passage, client: Client) -> bool:
+        incoming = client.incoming
+        if client.ended:
+            return not incoming.records
+        last = passage.settle_at
         departure = self.departures.get(client)
         if departure is not None and _id(departure.offer) == passage.id:
-            if departure.paused is None and not client.ended:
+            if departure.paused is None:
                 return False
-            passage.settle_at = max(passage.settle_at, departure.paused or 0)
-        if client.incoming.received < passage.settle_at and not client.ended:
-            return False
-        if client.incoming.cuts and client.link is not None:
+            last = departure.paused
+        if incoming.cuts and client.link is not None:
             return False  # it must hear of them first
-        return client.incoming.settled >= min(passage.settle_at, client.incoming.received)
+        return incoming.settled >= last
 
     # --- the path -----------------------------------------------------------------------------------
 
@@ -285,8 +286,8 @@ class Migration(Quiet):
 
     def _relieve(self, passage: Passage, now: float) -> None:
         """Operation 2: withdraw from the source's side what only these advertisements called for."""
-        before = passage.ahead or self._client(passage.update)
-        if before is not None:
+        sides: list[Session] = [passage.ahead] if passage.ahead else [*self._clients(passage.update)]
+        for before in sides:
             for moved in passage.update.advertisements:
                 self.advertisements.relieve((moved.origin, moved.serial), before, now)
 

@@ -30,6 +30,7 @@ ENTRIES = {
         ("demo", "demo.command", "demo", "An overlay, publishers and subscribers, and what becomes of them."),
         ("sim", "sim", "sim", "Simulated overlays: run."),
         ("bench", "bench", "bench", "Measurements, one a question."),
+        ("reproduce", "reproduce", "reproduce", "The figures of a paper, measured again."),
         ("completion", "completion", "completion", "Completion for your shell."),
     )
 }

@@ -1,6 +1,7 @@
 """How long a frame travels from host to host: generated, or from a matrix of measured round trips.
 
-A matrix file is CSV (also gzipped) of round trips in milliseconds, one row a host, without a header; hosts of
+A matrix file is CSV (also gzipped) of round trips in milliseconds, one row a host; names of
+rows and columns are passed over; hosts of
 the simulation take its rows in a seeded order, again from the start if there are more hosts than rows.
 """
 
@@ -60,7 +61,8 @@ class Matrix:
 def read_matrix(path: Path) -> list[list[float]]:
     opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()  # noqa: SIM115
     with opened as lines:
-        return [[float(cell) for cell in row] for row in csv.reader(lines) if row and _number(row[-1])]
+        rows = ([float(cell) for cell in row if _number(cell)] for row in csv.reader(lines))
+        return [row for row in rows if row]
 
 
 def _number(cell: str) -> bool:

@@ -149,7 +149,9 @@ class Watcher:
         assert core is not None
         publisher = (message.publisher, message.publisher_incarnation)
         client = core.clients.get(message.publisher)
-        if (message.origin, message.incarnation) != (core.id, core.incarnation) or client is None:
+        if (message.origin, message.incarnation) != (core.id, core.incarnation):
+            return
+        if client is None or client.incarnation != message.publisher_incarnation:
             return
         seen = next(b for b in core.behaviours if isinstance(b, Publications)).seen
         taken = self._taken.get((broker.index, broker.life, *publisher), 0)

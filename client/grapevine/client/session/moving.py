@@ -53,7 +53,8 @@ class Moving:
         self.place: Place = session  # where we publish
         self.move: Move | None = None
         self.moves = self.aborted = 0
-        self.pause_s = 0.0  # how long the last move held publications back
+        self.pause_s = 0.0  # how long the last move held publications back, over so many hops
+        self.hops = 0
         self.closing: list[Away] = []  # to be sent their last words and closed; the driver clears it
         self.promoted: Away | None = None  # its link is to be the main one (event "promoted")
         self.farewell: list[wire.Message] = []  # for the link that was the main one
@@ -160,7 +161,7 @@ class Moving:
         self._publish_at(target)
         self.move = None
         self.moves += 1
-        self.pause_s = now - move.paused_at
+        self.pause_s, self.hops = now - move.paused_at, len(move.offer.path) - 1
         self._end(move, "moved")
         if isinstance(source, Away):
             self._close(source)

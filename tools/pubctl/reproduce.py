@@ -1,0 +1,50 @@
+"""`pubctl reproduce NAME`: a paper's figures, measured again."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+import click
+import msgspec
+
+from tools.pubctl.invocation import current
+from tools.pubctl.output import Column, Result, show
+
+MODULES = {"grape": "tools.reproduce.grape"}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+COLUMNS = (
+    Column("figure", style="bold"),
+    Column("setting"),
+    Column("metric"),
+    Column("paper", "", _number, right=True),
+    Column("ours", "", _number, right=True),
+    Column("note"),
+)
+
+
+@click.command()
+@click.argument("name", type=click.Choice(sorted(MODULES)))
+@click.option("--quick", is_flag=True, help="Few settings, small and short.")
+@click.option("--data", type=click.Path(path_type=Path, exists=True), help="Directory of real data.")
+@click.option("--pictures", type=click.Path(path_type=Path), help="Directory to draw the curves into.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per processor]")
+def reproduce(name: str, quick: bool, data: Path | None, pictures: Path | None, jobs: int | None) -> None:
+    """Measure a paper's figures again and print them beside the paper's own numbers."""
+    invocation = current()
+    module = import_module(MODULES[name])
+    rows = module.reproduce(
+        quick, data, jobs or os.cpu_count() or 1, lambda done, of: invocation.say(f"{done} of {of}")
+    )
+    if pictures is not None:
+        from tools.reproduce.pictures import draw
+
+        for path in draw(rows, pictures):
+            invocation.say(str(path))
+    show(lambda: Result([msgspec.structs.asdict(row) for row in rows], COLUMNS))
