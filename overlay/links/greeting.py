@@ -58,7 +58,8 @@ class Greeting(Quiet):
     def __init__(self, addresses: tuple[str, ...]) -> None:
         self.addresses = addresses
         self.root_path: Callable[[], tuple[int, ...]] = lambda: (self.core.id,)
-        self.leaving = False
+        self.leaving = False  # takes no new neighbour
+        self.closed = False  # nor an old one whose link broke
         self.moved_root: Callable[[Peer, float], None] = lambda peer, now: None
         self.soft_refusal: Callable[[Hello], str] = lambda hello: "no soft links here"  # "" admits
         self._dials: dict[int, Dial] = {}
@@ -233,7 +234,7 @@ class Greeting(Quiet):
     def _refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
         if (refusal := self._mismatch(hello)) is not None:
             return refusal
-        if self.leaving:
+        if self.closed or (self.leaving and hello.broker not in self.core.peers):
             return Refuse("leaving", f"{self.core.name} is leaving the overlay")
         if hello.broker in self.root_path()[1:]:
             return Refuse("cycle", f"{self.core.name} is below {hello.name}: dialling it would close a cycle")

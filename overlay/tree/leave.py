@@ -68,7 +68,7 @@ class Leave(Quiet):
         """Start to leave; `core.finished` is set at the end."""
         if self.greeting.leaving:
             return
-        self.greeting.leaving = self.join.stopped = True
+        self.greeting.leaving = True
         self.attachments.send_away(now)
         self._await_clients(now + self.clients_s, now)
 
@@ -78,7 +78,16 @@ class Leave(Quiet):
             return
         for client in list(self.core.clients.values()):
             self.attachments.end(client, now)
-        self._ask_to_hold(now)
+        self._await_neighbours(now)
+
+    def _await_neighbours(self, now: float) -> None:
+        """One whose link is broken cannot be told of an heir: it comes back first, or is lost and what
+        was for it is cut."""
+        if any(peer.link is None for peer in self.core.peers.values()):
+            self.core.timers.at(now + LOOK_AGAIN_S, self._await_neighbours)
+        else:
+            self.greeting.closed = self.join.stopped = True
+            self._ask_to_hold(now)
 
     def _ask_to_hold(self, now: float) -> None:
         peers = [peer for peer in self.core.peers.values() if peer.link is not None]
