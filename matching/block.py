@@ -259,6 +259,9 @@ class Block:
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
         rows, point = self._fallen(attributes)
+        if kernel.module is not None and not self._odd.any():
+            found.update(kernel.module.groups(rows, self._cells, point, self._groups))
+            return
         out = _union(rows)
         if out.count(0) > _MANY:
             edge = self._edge(attributes)

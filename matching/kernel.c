@@ -4,6 +4,8 @@
  * slots(rows, cells, point) -> bytes      positions (int64) of the slots that are out of no row and whose cells
  *                                         are at or below the point's
  * pick(rows, cells, point, values) -> list    values (int64) of these slots instead
+ * groups(rows, cells, point, groups) -> list     groups (uint32) of these slots, each at least once; a group found
+ *                                         is not looked at again
  * below(cells, stride, count, point) -> bytes     the same for columns: cell (column, row) at column * stride + row
  *
  * Rows are bit vectors of one length, a multiple of 64, little-endian; cells are doubles. Sizes are checked:
@@ -21,19 +23,20 @@
 #define MAX_ROWS 80
 #define MAX_POINT 160
 #define FIRST_HITS 256
+#define SEEN 1024
 #define CHUNK 64 /* words that are ORed before they are looked at */
 
 typedef struct {
     Py_buffer rows[MAX_ROWS];
     Py_ssize_t row_count, words;
-    Py_buffer cells;
+    Py_buffer cells, groups;
     double point[MAX_POINT];
     Py_ssize_t width;
 } Question;
 
 typedef struct {
     int64_t first[FIRST_HITS];
-    int64_t *items;
+    int64_t *items, *seen;
     Py_ssize_t count, room;
 } Hits;
 
@@ -97,18 +100,36 @@ static int more_room(Hits *hits) {
     return 0;
 }
 
-static void check(const Question *q, uint64_t candidates, int64_t first, Hits *hits) {
-    const double *cells = q->cells.buf;
+/* Called for each word that has candidates; `first` is the slot of its lowest bit. */
+typedef void (*Visit)(const Question *q, uint64_t candidates, int64_t first, Hits *hits);
+
+static int passes(const Question *q, int64_t slot) {
+    const double *row = (const double *)q->cells.buf + slot * q->width;
+    Py_ssize_t j = 0;
+    while (j < q->width && row[j] <= q->point[j]) j++;
+    return j == q->width;
+}
+
+static void each_slot(const Question *q, uint64_t candidates, int64_t first, Hits *hits) {
     for (; candidates; candidates &= candidates - 1) {
         int64_t slot = first + __builtin_ctzll(candidates);
-        const double *row = cells + slot * q->width;
-        Py_ssize_t j = 0;
-        while (j < q->width && row[j] <= q->point[j]) j++;
-        if (j == q->width) hits->items[hits->count++] = slot;
+        if (passes(q, slot)) hits->items[hits->count++] = slot;
     }
 }
 
-static int sift(const Question *q, Hits *hits) {
+/* A slot of a group that was found lately is not looked at; two groups in one place of `seen` only cost time. */
+static void each_group(const Question *q, uint64_t candidates, int64_t first, Hits *hits) {
+    for (; candidates; candidates &= candidates - 1) {
+        int64_t slot = first + __builtin_ctzll(candidates);
+        int64_t group = ((const uint32_t *)q->groups.buf)[slot];
+        if (hits->seen[group % SEEN] != group + 1 && passes(q, slot)) {
+            hits->seen[group % SEEN] = group + 1;
+            hits->items[hits->count++] = group;
+        }
+    }
+}
+
+static int sift(const Question *q, Hits *hits, Visit visit) {
     uint64_t out[CHUNK];
     for (Py_ssize_t first = 0; first < q->words; first += CHUNK) {
         Py_ssize_t length = q->words - first < CHUNK ? q->words - first : CHUNK;
@@ -119,7 +140,7 @@ static int sift(const Question *q, Hits *hits) {
         }
         for (Py_ssize_t w = 0; w < length; w++) {
             if (hits->count + 64 > hits->room && more_room(hits)) return -1;
-            if (~out[w]) check(q, ~out[w], (first + w) * 64, hits);
+            if (~out[w]) visit(q, ~out[w], (first + w) * 64, hits);
         }
     }
     return 0;
@@ -135,16 +156,16 @@ static PyObject *slots(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     PyObject *found = NULL;
     if (count != 3) return wrong("slots takes 3 arguments"), NULL;
     start(&hits);
-    if (!read_question(&q, args[0], args[1], args[2]) && !sift(&q, &hits)) found = as_bytes(&hits);
+    if (!read_question(&q, args[0], args[1], args[2]) && !sift(&q, &hits, each_slot)) found = as_bytes(&hits);
     release(&q);
     finish(&hits);
     return found;
 }
 
-static PyObject *values_of(const Hits *hits, const Py_buffer *values) {
+static PyObject *as_list(const Hits *hits) {
     PyObject *found = PyList_New(hits->count);
     for (Py_ssize_t i = 0; found && i < hits->count; i++) {
-        PyObject *value = PyLong_FromLongLong(((const int64_t *)values->buf)[hits->items[i]]);
+        PyObject *value = PyLong_FromLongLong(hits->items[i]);
         if (!value) Py_CLEAR(found);
         else PyList_SET_ITEM(found, i, value);
     }
@@ -161,11 +182,33 @@ static PyObject *pick(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     start(&hits);
     if (!read_question(&q, args[0], args[1], args[2])) {
         if (values.len < q.words * 64 * (Py_ssize_t)sizeof(int64_t)) wrong("values: too few");
-        else if (!sift(&q, &hits)) found = values_of(&hits, &values);
+        else if (!sift(&q, &hits, each_slot)) {
+            for (Py_ssize_t i = 0; i < hits.count; i++) hits.items[i] = ((const int64_t *)values.buf)[hits.items[i]];
+            found = as_list(&hits);
+        }
     }
     release(&q);
     finish(&hits);
     PyBuffer_Release(&values);
+    return found;
+}
+
+static PyObject *groups(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Question q;
+    Hits hits;
+    int64_t seen[SEEN] = {0};
+    PyObject *found = NULL;
+    if (count != 4) return wrong("groups takes 4 arguments"), NULL;
+    if (PyObject_GetBuffer(args[3], &q.groups, PyBUF_C_CONTIGUOUS)) return NULL;
+    start(&hits);
+    hits.seen = seen;
+    if (!read_question(&q, args[0], args[1], args[2])) {
+        if (q.groups.len < q.words * 64 * (Py_ssize_t)sizeof(uint32_t)) wrong("groups: too few");
+        else if (!sift(&q, &hits, each_group)) found = as_list(&hits);
+    }
+    release(&q);
+    finish(&hits);
+    PyBuffer_Release(&q.groups);
     return found;
 }
 
@@ -212,6 +255,7 @@ static PyObject *below(PyObject *self, PyObject *const *args, Py_ssize_t count) 
 static PyMethodDef methods[] = {
     {"slots", (PyCFunction)(void *)slots, METH_FASTCALL, NULL},
     {"pick", (PyCFunction)(void *)pick, METH_FASTCALL, NULL},
+    {"groups", (PyCFunction)(void *)groups, METH_FASTCALL, NULL},
     {"below", (PyCFunction)(void *)below, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -29,6 +29,17 @@ def test_slots_are_out_of_no_row_and_below_the_point() -> None:
     assert compiled.pick(rows, cells, [5.0, -5.0], np.arange(100, 164)) == [100, 102]
 
 
+def test_each_group_is_found() -> None:
+    rows = [bitarray(8192, endian="little")]
+    cells = np.zeros((8192, 1))
+    cells[:4000] = 1
+    groups = (np.arange(8192) // 100).astype(np.uint32) * 1024  # all in one place of the table of those seen
+    found = compiled.groups(rows, cells, [0.5], groups)
+    assert sorted(set(found)) == [group * 1024 for group in range(40, 82)]
+    mixed = np.resize(np.array([7, 7 + 1024, 9], np.uint32), 8192)
+    assert set(compiled.groups(rows, cells, [0.5], mixed)) == {7, 9, 1031}
+
+
 def test_many_slots() -> None:
     rows = [bitarray(8192, endian="little")]
     assert compiled.pick(rows, np.zeros((8192, 1)), [0.0], np.arange(8192)) == list(range(8192))
@@ -52,13 +63,14 @@ def test_columns() -> None:
         ("slots", ([bits("0")], np.zeros((64, 200)), [0.0] * 200)),
         ("slots", ((bits("0"),), np.zeros((64, 1)), [0.0])),
         ("pick", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.int64))),
+        ("groups", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.uint32))),
         ("below", (np.zeros((2, 10)), 10, 11, [0.0])),
         ("below", (np.zeros((2, 10)), 10, 10, [0.0] * 3)),
         ("below", (np.zeros((2, 10)), 10, -1, [0.0])),
     ],
 )
 def test_wrong_sizes_are_refused(name: str, arguments: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match=r"rows|cells|point|values"):
+    with pytest.raises(ValueError, match=r"rows|cells|point|values|groups"):
         getattr(compiled, name)(*arguments)
 
 
