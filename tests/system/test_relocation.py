@@ -27,8 +27,9 @@ def ask(daemon: Daemon, verb: str, **arguments: Any) -> dict[str, Any]:
 
 def start_tree(overlay: Overlay, brokers: int) -> list[Daemon]:
     daemons = [overlay.add("b1").start()]
-    for number in range(2, brokers + 1):
-        daemons.append(overlay.add(f"b{number}", parent=f"b{number // 2}").start())
+    daemons += [
+        overlay.add(f"b{number}", parent=f"b{number // 2}").start() for number in range(2, brokers + 1)
+    ]
     for daemon in daemons:
         daemon.ready(60.0)
     return daemons

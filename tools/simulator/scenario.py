@@ -12,7 +12,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from overlay.settings import ClientSettings, CoreSettings, LinkSettings, OverlaySettings, SoftLinkSettings, TreeSettings
+from overlay.settings import (
+    ClientSettings,
+    CoreSettings,
+    LinkSettings,
+    OverlaySettings,
+    SoftLinkSettings,
+    TreeSettings,
+)
 from tools.simulator.capacity import Capacity
 
 Span: TypeAlias = float | tuple[float, float]
