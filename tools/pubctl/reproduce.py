@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from tools.pubctl.commands import Command
 from tools.pubctl.invocation import current
 from tools.pubctl.output import Column, Result, show
 
@@ -29,7 +30,7 @@ COLUMNS = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", type=click.Choice(sorted(MODULES)))
 @click.option("--quick", is_flag=True, help="Few settings, small and short.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="Directory of real data.")

@@ -58,7 +58,7 @@ def reproduce(quick: bool, data: Path | None, jobs: int, tell: Tell = lambda don
 
 
 def planned(quick: bool) -> Iterator[Setting]:
-    size = {"publishers": 10, "measured_s": 40.0} if quick else {}
+    size = {"publishers": 8, "measured_s": 30.0} if quick else {}
     for holders in (1, 4, 16) if quick else range(1, 64):
         for name, relocation in ALGORITHMS.items():
             yield _setting(name, holders, "clustered", relocation, quick, size)
@@ -85,7 +85,7 @@ def _setting(
     size: dict[str, float],
 ) -> Setting:
     """Nobody moves in the baseline, so it needs no time to come to rest; POP needs most."""
-    seconds = 60.0 if relocation is None else 220.0 if relocation.algorithm == "grape" else 320.0
+    seconds = 40.0 if relocation is None else 130.0 if relocation.algorithm == "grape" else 200.0
     if not quick:
         seconds = 90.0 if relocation is None else 1080.0
     setting = Setting(name, holders, workload, relocation, seconds=seconds)
