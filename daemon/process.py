@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import resource
 import signal
 import socket
@@ -29,6 +30,7 @@ class Process:
         self._reread = reread
         self._signals: list[int] = []
         self.ready = False
+        faulthandler.enable()  # a watchdog's SIGABRT leaves the stacks of all threads in the log
         raise_descriptor_limit()
         keep_large_blocks()
         self.parts = Assembly(settings)

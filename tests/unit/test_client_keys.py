@@ -81,3 +81,19 @@ def test_directory_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delenv("GRAPEVINE_KEYS")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_directory() == tmp_path / ".config" / "grapevine" / "keys"
+
+
+def test_of_two_that_claim_an_address_the_newer_has_it(tmp_path: Path) -> None:
+    """A broker that was renamed leaves its old entry behind."""
+    for name, age_s in (("a-old", 100), ("b-new", 0), ("c-old", 50)):
+        write_entry(tmp_path, Entry(name, KEY, ("tcp://127.0.0.1:7470",)))
+        path = tmp_path / f"{name}.broker.toml"
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age_s))
+    assert find_server(tmp_path, "tcp://127.0.0.1:7470").name == "b-new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
+def test_what_root_writes_belongs_to_the_directorys_owner(tmp_path: Path) -> None:
+    os.chown(tmp_path, 12345, 12345)
+    client_keys(tmp_path, "guest")
+    assert {path.stat().st_uid for path in tmp_path.iterdir()} == {12345}

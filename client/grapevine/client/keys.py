@@ -103,13 +103,25 @@ def write_entry(directory: Path, entry: Entry) -> None:
 def read_entries(directory: Path) -> list[Entry]:
     """All entries, in the order of their file names."""
     paths = sorted((*directory.glob("*.broker.toml"), *directory.glob("*.client.toml")))
-    entries = []
-    for path in paths:
+    return [entry for path in paths if (entry := read_entry(path)) is not None]
+
+
+def read_entry(path: Path) -> Entry | None:
+    try:
+        return _read(path, Entry)
+    except FileNotFoundError:  # removed meanwhile
+        return None
+
+
+def _brokers(directory: Path) -> list[Entry]:
+    """Entries of brokers, the newest first: of two that claim an address, the later one has it."""
+    dated = []
+    for path in sorted(directory.glob("*.broker.toml")):
         try:
-            entries.append(_read(path, Entry))
-        except FileNotFoundError:  # removed meanwhile
+            dated.append((-path.stat().st_mtime_ns, path))
+        except FileNotFoundError:
             continue
-    return entries
+    return [entry for _, path in sorted(dated) if (entry := read_entry(path)) is not None]
 
 
 def authorised(directory: Path) -> dict[str, Entry]:
@@ -119,7 +131,7 @@ def authorised(directory: Path) -> dict[str, Entry]:
 
 def find_server(directory: Path, address: str) -> Server:
     """Who listens on `address`; LookupError if no entry says so."""
-    brokers = [entry for entry in read_entries(directory) if entry.kind == "broker"]
+    brokers = [entry for entry in _brokers(directory) if entry.kind == "broker"]
     wanted = _plain(address)
     host, _, port = wanted.rpartition(":")
     for entry in brokers:
@@ -158,6 +170,9 @@ def _write(path: Path, content: dict[str, object], replace: bool = True) -> None
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
         with os.fdopen(handle, "w") as file:
             file.write(text)
+            if os.geteuid() == 0:  # a broker that is not root must be able to read what root puts there
+                owner = path.parent.stat()
+                os.fchown(handle, owner.st_uid, owner.st_gid)
         try:
             if replace:
                 os.replace(temporary, path)
