@@ -34,6 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "overlay": ("overlay", *BELOW_OVERLAY),
     "daemon": ("daemon", "overlay", "grapevine.client.keys", *BELOW_OVERLAY),
     "tools.simulator": ("tools.simulator", "overlay", "matching", "grapevine"),
+    "tools.reproduce": ("tools.reproduce", "tools.simulator", "overlay", "matching", "grapevine"),
     "tools.pubctl": ("tools", "daemon.settings", "grapevine"),
     "tools.deploy": ("tools", "daemon.settings", "grapevine"),
     "tools": ("tools", "grapevine"),
