@@ -56,6 +56,8 @@ class App:
             self._subscribe()
         if self.load.churn_s and self.wanted:
             host.world.after(self.random.expovariate(1 / self.load.churn_s), self._churn, host.life)
+        if self.load.churn_s and self.publishes:
+            host.world.after(self.random.expovariate(0.5 / self.load.churn_s), self._readvertise, host.life)
 
     def _subscribe(self) -> None:
         self.subscriptions.append(self.host.subscribe(self.work.subscription(self.random)))
@@ -71,6 +73,17 @@ class App:
             self._subscribe()
         host.world.after(self.random.expovariate(1 / self.load.churn_s), self._churn, life)
 
+    def _readvertise(self, life: int) -> None:
+        """Advertise a second filter beside the first, or take it back."""
+        host = self.host
+        if life != host.life or not self.active:
+            return
+        if len(self.advertisements) > 1:
+            host.unadvertise(self.advertisements.pop())
+        elif self.advertisements and self.advertisements[0].request.error is None:
+            self.advertisements.append(host.advertise(self.work.advertisement(self.random)))
+        host.world.after(self.random.expovariate(0.5 / self.load.churn_s), self._readvertise, life)
+
     def _publish(self, life: int) -> None:
         if life == self.host.life and self.active:
             self.publish(draw(self.load.burst, self.random))
@@ -78,9 +91,9 @@ class App:
 
     def publish(self, count: int) -> None:
         """A burst, if the advertisement stands."""
-        assert self._advertises is not None
         if self.check_advertised():
-            self.host.publish(*(self.work.publication(self.random, self._advertises) for _ in range(count)))
+            allowed = self.random.choice(self.advertisements).filter
+            self.host.publish(*(self.work.publication(self.random, allowed) for _ in range(count)))
 
     def check_advertised(self) -> bool:
         """False while there is no advertisement; a refused one is asked for again."""

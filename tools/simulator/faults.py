@@ -164,6 +164,8 @@ class FaultPlan:
             broker = self.random.choice(candidates)
             self.counts["leave"] += 1
             self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
+            if self.random.random() < 0.3:
+                self.aim(RARE[(self.world.seed + self.counts["leave"]) % len(RARE)])
             broker.leave()
 
     # --- links --------------------------------------------------------------------------------------
@@ -224,7 +226,10 @@ class FaultPlan:
         if (app := self._client()) is not None:
             self.counts["client crash"] += 1
             self.watcher.fault_at(list(app.host.ends.values()))
-            app.host.crash()
+            if self.random.random() < 0.3:
+                app.host.stop()  # no crash at all: it says good-bye and comes back
+            else:
+                app.host.crash()
             self.world.after(self.random.uniform(0.1, 5.0), self._client_restart, app)
 
     def _relocate(self, _: object) -> None:
