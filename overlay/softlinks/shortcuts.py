@@ -4,9 +4,10 @@ In ordered mode the path to an anchor changes only when nothing is under way on 
   rising   the link is on the map and its publications wait here until the old hop has settled what it had
   falling  nothing more is sent; when what was sent is settled, what waited goes to the next hop
 On one side of the tree one link rises or falls at a time, so that the old hop is one stream. A link that
-breaks falls at once: what is unsettled is sent again over the next hop, before anything newer, and whatever
-was rising on that side, having sent nothing yet, follows it. Without order links rise and fall at once.
-A falling link closes when nothing unsettled is on it.
+breaks falls at once: what is unsettled is sent again over the next hop, before anything newer; a link that
+rises behind it, having sent nothing yet, follows. (Any other that rises stays on the map: what is sent again
+must not pass what waits there.) Without order links rise and fall at once. A falling link closes when nothing
+unsettled is on it.
 """
 
 from __future__ import annotations
@@ -223,8 +224,8 @@ class Shortcuts(Quiet):
         if not isinstance(session, Soft):
             return
         if session.dialled:
-            rising = [s for s in self._side(session) if s.stage is Stage.RISING and s is not session]
-            self._remove([session, *(rising if self.ordered and session.mapped else [])], now)
+            behind = [s for s in self._side(session) if s.waits_for is not None and s.waits_for[0] is session]
+            self._remove([session, *behind], now)
         # Not from inside the call that may be losing it already.
         self.core.timers.at(now, lambda later: self.core.lose(session, later))
 
