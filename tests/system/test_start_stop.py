@@ -9,11 +9,15 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from grapevine.wire import identify
+from grapevine.wire.messages import Attach, Hello, Refuse
+from overlay.settings import CoreSettings
 from tests.system.frames import Frames
 from tests.system.overlay import ROOT, Daemon, Overlay, eventually
 
@@ -239,3 +243,39 @@ def test_a_cycle_is_undone_and_said(overlay: Overlay) -> None:
     first.start().ready(20)
     said = eventually(lambda: "cycle" in (log := first.log() + overlay["b2"].log()) and log)
     assert "cycle" in said or "dialled" in said
+
+
+def test_a_wrong_protocol_version_is_refused_with_both(plain: Overlay) -> None:
+    daemon = plain.start("b1")
+    with Frames(daemon.address) as client:
+        client.send(Attach(98, 99, "future", identify("future"), 1, 1, 100, 0))
+        refused = client.expect(Refuse)
+        assert refused.reason == "version" and "b1 speaks protocol 1" in refused.text
+    with Frames(daemon.address) as peer:
+        settings = CoreSettings().cluster_wide()
+        peer.send(Hello(98, 99, "b9", identify("b9"), 1, 1, False, 100, settings, (identify("b9"),)))
+        refused = peer.expect(Refuse)
+        assert refused.reason == "version" and "98-99" in refused.text
+
+
+def test_two_clients_with_one_name(plain: Overlay) -> None:
+    daemon = plain.start("b1")
+    with Frames(daemon.address) as first, Frames(daemon.address) as second:
+        first.attach("same")
+        stop = threading.Event()
+
+        def answer_pings() -> None:
+            while not stop.is_set():
+                first.receive(0.1)
+
+        thread = threading.Thread(target=answer_pings)
+        thread.start()
+        deadline = time.monotonic() + 10
+        reason = ""
+        while reason != "name" and time.monotonic() < deadline:
+            second.send(Attach(1, 1, "same", identify("same"), 77, 77, 100, 0))
+            reason = second.expect(Refuse).reason
+            time.sleep(0.2)
+        stop.set()
+        thread.join()
+    assert reason == "name", "the first is alive: the second must take another name"
