@@ -46,6 +46,27 @@ class Process:
         self.loop.at_intervals(self.stopping)
         if self.notify.watchdog_s:
             self.loop.at_intervals(self._feed_watchdog)
+        if settings.http.listen:
+            self._serve_http(settings.http.listen)
+
+    def _serve_http(self, listen: str) -> None:
+        """Loaded only where it is wanted."""
+        from daemon.metrics import Metrics
+        from daemon.web import Web
+
+        try:
+            web = Web(listen, Metrics(self.parts), self.parts.control, self._why_not_ready)
+        except Failure:
+            self.parts.close()
+            raise
+        self.loop.at_intervals(web.listen_to(self.parts.clock))
+        web.start()
+        log.info("metrics and health on http://%s", web.address)
+
+    def _why_not_ready(self) -> str:
+        if self.stopping.asked:
+            return "stopping"
+        return "" if self.core.ready else "waiting for neighbours"
 
     def run(self) -> int:
         log.info("listening on %s, control %s", ", ".join(self.parts.addresses), self.parts.control)

@@ -31,6 +31,7 @@ def check(settings: Settings) -> Found:
     yield from _softlinks(settings)
     yield from _sizes(settings)
     yield from _available(settings)
+    yield from _http(settings)
 
 
 def address_mistake(address: str, listening: bool) -> str:
@@ -116,5 +117,10 @@ def _available(settings: Settings) -> Found:
         for word in value if isinstance(value, tuple) else (value,):
             if word in absent:
                 yield path, f"{toml_value(word)} is not in this version"
-    if settings.http.listen:
-        yield "http.listen", "not in this version: leave it empty"
+
+
+def _http(settings: Settings) -> Found:
+    listen = settings.http.listen
+    host, colon, port = listen.rpartition(":")
+    if listen and (not colon or not host or not port.isdigit() or int(port) > 65_535):
+        yield "http.listen", f"{listen!r} is not host:port, such as 127.0.0.1:9470"

@@ -1,0 +1,170 @@
+"""/metrics, /healthz, /readyz and /api/v1/ over HTTP, for programs that watch brokers.
+
+One thread serves one request after the other and only reads; the loop does nothing for it. What concerns the
+whole overlay is asked through the control socket like pubctl does, and only verbs that change nothing can be
+asked. Nobody is authenticated here: listen on the loopback, or behind something that asks who it is.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+import zmq
+
+from daemon.errors import Failure
+from daemon.logs import log
+from daemon.metrics import CONTENT_TYPE, Metrics
+from grapevine.wire.codec import decode, encode
+from grapevine.wire.messages import Answer, Command
+from overlay.administration.verbs import VERBS, Access
+
+API = "/api/v1/"
+REQUEST_S = 2.0  # a caller that says nothing for so long is let go
+ANSWER_S = 5.0
+BEAT_S = 1.0
+SILENCE_S = 10.0  # of the loop, before the broker counts as ill
+JSON, PLAIN = "application/json", "text/plain; charset=utf-8"
+READABLE = tuple(verb for verb, access in VERBS.items() if access is Access.READ and verb != "config")
+Reply = tuple[HTTPStatus, str, bytes]
+STATUS = {
+    "ok": HTTPStatus.OK,
+    "partial": HTTPStatus.OK,
+    "usage": HTTPStatus.BAD_REQUEST,
+    "not-found": HTTPStatus.NOT_FOUND,
+}
+
+
+class Web(threading.Thread):
+    def __init__(self, listen: str, metrics: Metrics, control: str, ready: Callable[[], str]) -> None:
+        super().__init__(name="http", daemon=True)
+        self._metrics = metrics
+        self._control = control
+        self._ready = ready  # empty: ready; else why not
+        self._clock: Callable[[], float] = lambda: 0.0
+        self._beat_at = 0.0
+        self._server = _bind(listen, self)
+        host, port = self._server.server_address[:2]
+        self.address = f"{host!s}:{port}"
+
+    def run(self) -> None:
+        self._server.serve_forever(poll_interval=0.5)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    # --- the loop's heart ---------------------------------------------------------------------------
+
+    def listen_to(self, clock: Callable[[], float]) -> Callable[[float], float]:
+        """What the loop calls at intervals to show that it turns."""
+        self._clock, self._beat_at = clock, clock()
+        return self._beat
+
+    def _beat(self, now: float) -> float:
+        self._beat_at = now
+        return now + BEAT_S
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    def answer(self, target: str) -> Reply:
+        url = urlsplit(target)
+        if url.path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE, self._metrics.text().encode()
+        if url.path == "/healthz":
+            silent_s = self._clock() - self._beat_at
+            return _verdict("" if silent_s < SILENCE_S else f"the loop has not turned for {silent_s:.0f} s")
+        if url.path == "/readyz":
+            return _verdict(self._ready())
+        if url.path.startswith(API):
+            return self._asked(url.path.removeprefix(API).strip("/").replace("/", "."), url.query)
+        places = f"/metrics /healthz /readyz {API}"
+        return HTTPStatus.NOT_FOUND, PLAIN, f"there is {places}\n".encode()
+
+    def _asked(self, verb: str, query: str) -> Reply:
+        if not verb:
+            return (
+                HTTPStatus.OK,
+                JSON,
+                msgspec.json.encode({"verbs": [API + v.replace(".", "/") for v in READABLE]}),
+            )
+        if verb not in READABLE:
+            return _error(HTTPStatus.NOT_FOUND, f"no {verb}; {API} lists what can be asked")
+        answer = self._ask(verb, {key: _plain(value) for key, value in parse_qsl(query)})
+        if answer is None:
+            return _error(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {ANSWER_S:g} s")
+        status = STATUS.get(answer.outcome, HTTPStatus.INTERNAL_SERVER_ERROR)
+        if status is not HTTPStatus.OK:
+            return _error(status, answer.text)
+        body = msgspec.json.decode(answer.body or b"{}")
+        document = {"schema": f"grapevine.{verb}/1", "outcome": answer.outcome, **body}
+        return status, JSON, msgspec.json.encode(document)
+
+    def _ask(self, verb: str, arguments: dict[str, str | int | float | bool | None]) -> Answer | None:
+        """Through the control socket: the loop sees one more administrator."""
+        with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+            dealer.setsockopt(zmq.LINGER, 0)
+            dealer.connect(self._control)
+            dealer.send(encode(Command(1, verb, {"timeout_s": ANSWER_S * 0.9, **arguments})))
+            if dealer.poll(int(ANSWER_S * 1000)):
+                message = decode(dealer.recv())
+                return message if isinstance(message, Answer) else None
+            return None
+
+
+class Handler(BaseHTTPRequestHandler):
+    server_version = "grapevined"
+    sys_version = ""
+    timeout = REQUEST_S
+    web: Web
+
+    def do_GET(self) -> None:
+        try:
+            status, kind, body = self.web.answer(self.path)
+        except Exception:
+            log.exception("a request could not be answered: %s", self.path)
+            status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, PLAIN, b"see the broker's log\n"
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: object) -> None:
+        log.debug("http: " + format, *values)
+
+
+def _bind(listen: str, web: Web) -> HTTPServer:
+    host, _, port = listen.rpartition(":")
+    server = type("Server", (HTTPServer,), {"address_family": _family(host), "request_queue_size": 64})
+    handler = type("BoundHandler", (Handler,), {"web": web})
+    try:
+        made: HTTPServer = server((host.strip("[]"), int(port)), handler)
+    except OSError as error:
+        raise Failure(f"cannot listen on {listen}: {error.strerror}: change http.listen") from None
+    return made
+
+
+def _family(host: str) -> int:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _verdict(reason: str) -> Reply:
+    if reason:
+        return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, f"{reason}\n".encode()
+    return HTTPStatus.OK, PLAIN, b"ok\n"
+
+
+def _error(status: HTTPStatus, text: str) -> Reply:
+    return status, JSON, msgspec.json.encode({"error": {"code": status.value, "message": text}})
+
+
+def _plain(value: str) -> str | int | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if value.isdigit() and len(value) < 10 else value
