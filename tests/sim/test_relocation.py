@@ -29,6 +29,7 @@ SEEN_AT = {
     "mark-not-handed-over": 0,
     "operation-2-skipped": 0,
     "operation-3-skipped": 1,
+    "late-epoch-obeyed": 19,
 }
 
 
