@@ -1,0 +1,180 @@
+"""What the protocol promises, one story each: confirmations, departures, cycles, names, restarts."""
+
+from __future__ import annotations
+
+import pytest
+
+from grapevine.errors import Timeout
+from overlay.tree.subscriptions import Subscriptions
+from tests.sim.stories import Story
+from tools.simulator.tables import behaviour
+
+
+def test_a_publication_after_the_confirmation_arrives_from_anywhere() -> None:
+    story = Story(4).begin()
+    near, far = story.publisher("near", 3), story.publisher("far", 0)
+    reader = story.client("reader", 3)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    near.publish({"x": 1})
+    far.publish({"x": 2})
+    story.wait(lambda: near.idle and far.idle)
+    assert story.received(reader) == [1, 2]
+    assert not story.judged()
+
+
+def test_no_confirmation_before_the_last_broker_has_it() -> None:
+    """The far link is slow: the answer waits for it."""
+    story = Story(3).begin()
+    story.publisher("far", 0)
+    reader = story.client("reader", 2)
+    story.wait(lambda: reader.idle)
+    story.network.clog(story.link(0, 1), story.world.now + 0.8)
+    began = story.world.now
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    assert story.world.now - began >= 0.8
+    known = behaviour(story.cores()[0], Subscriptions).table
+    assert len(known) == 1
+
+
+def test_a_covered_subscription_waits_for_its_coverer() -> None:
+    story = Story(3).begin()
+    story.publisher("far", 0)
+    wide, narrow = story.client("wide", 2), story.client("narrow", 2)
+    story.wait(lambda: wide.idle and narrow.idle)
+    story.network.clog(story.link(0, 1), story.world.now + 0.8)
+    began = story.world.now
+    coverer = story.subscribe(wide, "x > 0")
+    story.run_for(0.1)
+    covered = story.subscribe(narrow, "x > 5")
+    story.wait(lambda: covered.confirmed)
+    assert story.world.now - began >= 0.8
+    assert coverer.confirmed
+
+
+def test_a_partition_during_the_subscribe_is_a_timeout_or_the_truth() -> None:
+    story = Story(3).begin()
+    far = story.publisher("far", 0)
+    reader = story.client("reader", 2)
+    story.wait(lambda: reader.idle)
+    story.wall(story.brokers[0], far, seconds=1.0)
+    subscription = story.subscribe(reader, "x > 0", timeout_s=0.5)
+    story.run_for(0.6)
+    assert isinstance(subscription.request.error, Timeout)
+    assert not subscription.confirmed
+    story.wait(lambda: subscription.confirmed)  # it stays asked for
+    far.publish({"x": 1})
+    story.wait(lambda: far.idle)
+    assert story.received(reader) == [1]
+    assert not story.judged()
+
+
+def test_a_link_that_breaks_discharges_its_part_and_is_made_up_for_when_it_is_back() -> None:
+    story = Story(3).begin()
+    far = story.publisher("far", 0)
+    reader = story.client("reader", 2)
+    story.wait(lambda: reader.idle)
+    story.wall(story.brokers[0], far, seconds=3.0)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)  # by those who can be reached
+    assert story.world.now < 10.0
+    assert not story.oracle.reach.is_tree(3)
+    story.wait(lambda: story.oracle.reach.is_tree(3))
+    far.publish({"x": 1})
+    story.wait(lambda: far.idle)
+    assert story.received(reader) == [1]
+    assert not story.judged()
+
+
+@pytest.mark.parametrize("leaver", [0, 1, 2])
+def test_a_broker_leaves_in_the_middle_of_a_stream(leaver: int) -> None:
+    story = Story(4).begin()
+    others = [number for number in (0, 3) if number != leaver]
+    sender, reader = story.publisher("sender", others[0]), story.client("reader", others[-1])
+    guest = story.client("guest", leaver, 3)
+    subscriptions = [story.subscribe(reader, "x > 0"), story.subscribe(guest, "x > 0")]
+    story.wait(lambda: all(subscription.confirmed for subscription in subscriptions))
+    for x in range(1, 101):
+        sender.publish({"x": x})
+        story.run_for(0.01)
+        if x == 30:
+            story.brokers[leaver].leave()
+    story.wait(lambda: story.brokers[leaver].left and sender.idle)
+    assert story.received(reader) == list(range(1, 101))
+    story.wait(lambda: story.oracle.reach.is_tree(3))
+    assert not story.judged()
+    assert not story.oracle.reach.losses, "a departure is not a loss"
+
+
+@pytest.mark.parametrize("ring", [2, 3, 5])
+def test_brokers_configured_in_a_ring_become_a_tree(ring: int) -> None:
+    story = Story(ring)
+    story._neighbours = [(f"sim://b{(number + 1) % ring}",) for number in range(ring)]
+    story.begin()
+    story.run_for(20.0)
+    assert story.oracle.reach.is_tree(ring)
+    sender, reader = story.publisher("sender", 0), story.client("reader", ring - 1)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    sender.publish({"x": 1})
+    story.wait(lambda: sender.idle)
+    assert story.received(reader) == [1]
+    assert not story.judged()
+
+
+@pytest.mark.parametrize("candidate", [0, 1, 2])
+def test_a_second_broker_of_one_name_stops_and_says_why(candidate: int) -> None:
+    story = Story(3).begin()
+    story.run_for(2.0)  # another second, another incarnation
+    twin, onlooker = story.twin("b2", candidate)
+    twin.start()
+    story.wait(lambda: not twin.up, 30.0)
+    assert "b2" in onlooker.reasons[0]
+    assert story.brokers[2].up
+    story.run_for(10.0)
+    assert story.oracle.reach.is_tree(3)
+
+
+def test_other_settings_are_refused_naming_both() -> None:
+    story = Story(2).begin()
+    twin, onlooker = story.twin("stranger", 0, delta=4)
+    twin.start()
+    story.wait(lambda: not twin.up)
+    assert onlooker.reasons[0].startswith("overlay.delta is 1 at b0 and 4 at stranger")
+
+
+def test_a_middle_broker_crashes_and_nothing_settled_is_lost() -> None:
+    story = Story(3).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    for x in range(1, 81):
+        sender.publish({"x": x})
+        story.run_for(0.02)
+        if x == 20:
+            story.brokers[1].crash()
+            story.watcher.crashed(story.brokers[1])
+        if x == 50:
+            story.brokers[1].start()
+    story.wait(lambda: sender.idle)
+    assert story.received(reader) == list(range(1, 81))
+    assert not story.judged()
+
+
+def test_a_publisher_that_restarts_under_its_name_is_heard() -> None:
+    story = Story(3).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    sender.publish(*({"x": x} for x in range(1, 11)))
+    story.wait(lambda: sender.idle)
+    sender.crash()
+    story.run_for(0.5)
+    sender.start()
+    advertisement = sender.advertise(story.anything)
+    story.wait(lambda: advertisement.confirmed)
+    sender.publish(*({"x": x} for x in range(11, 21)))
+    story.wait(lambda: sender.idle)
+    assert story.received(reader) == list(range(1, 21))
+    assert not story.judged()
