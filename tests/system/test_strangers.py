@@ -96,12 +96,13 @@ def test_a_bad_line_in_the_authorised_file_changes_nothing(overlay: Overlay) -> 
 
 def test_a_forged_routing_id_speaks_for_nobody(overlay: Overlay) -> None:
     """Two authorised clients, one routing id: frames count for the key they came with."""
-    daemon = overlay.start("b1")
+    daemon = overlay.start("b1", log={"level": "debug"})
     first, second = client_keys(daemon.keys, "first"), client_keys(daemon.keys, "second")
     client = Frames(daemon.address, daemon.keys, first, identity=b"same")
     client.attach("first")
     client.subscribe()
     client.context.destroy(0)  # its routing id is free, its session still there
+    eventually(lambda: "client first is disconnected" in daemon.log())
     with (
         Frames(daemon.address, daemon.keys, second, identity=b"same") as forger,
         Frames(daemon.address, daemon.keys, first) as publisher,
