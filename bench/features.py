@@ -1,6 +1,6 @@
 """`python -m bench.features`: what a feature costs, in broker microseconds per publication.
 
-    python -m bench.features [--features log-sampled,log-all,curve,covering,marks] [--pairs 20] [-o json|table]
+    python -m bench.features [--features log-all,curve,...] [--pairs 20] [-o json|table]
 
 Each pair is one run of T1 without and one with the feature, one after the other, in turns which first; the
 figure is the mean difference with its 95 % confidence interval (Student's t over the pairs).
@@ -10,6 +10,8 @@ log-all      every publication
 curve        encryption and authentication
 covering     on against off, in a chain of two brokers
 marks        subscribers that acknowledge after every read, against one acknowledgement in 10,000
+trace-pop    publishers traced as POP does, in a chain of two brokers
+trace-grape  the same as GRAPE does
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ from bench.systems.grapevine import Grapevine
 from bench.workloads import Topics
 
 SCHEMA = "bench.features/1"
+STAYING = {"moves_per_minute": 0.001}  # publishers are traced and stay where they are
 FEATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "log-sampled": ({}, {"delivery_log": {"mode": "sampled"}}),
     "log-all": ({}, {"delivery_log": {"mode": "all"}}),
     "curve": ({}, {"curve": True}),
     "covering": ({"brokers": 2, "tree": {"covering": False}}, {"brokers": 2, "tree": {"covering": True}}),
     "marks": ({"acknowledge_every": 10_000}, {}),
+    "trace-pop": ({"brokers": 2}, {"brokers": 2, "relocation": {"algorithm": "pop", **STAYING}}),
+    "trace-grape": ({"brokers": 2}, {"brokers": 2, "relocation": {"algorithm": "grape", **STAYING}}),
 }
 # Two-sided 95 % by degrees of freedom; in between the next smaller one, which is on the safe side.
 STUDENT = {

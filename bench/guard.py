@@ -1,8 +1,8 @@
 """`make bench-guard`: has the data path more to do than when its figure was committed?
 
-Counted, not timed: executed bytecodes and calls into C per publication, through decode, core, encode and the
-sender's frames, with a real core and real sockets in this process. The count is the same on a busy machine and
-on an idle one, so the guard may fail at 10 %. `--commit` writes the figures of this tree to guard.json.
+Counted, not timed: executed bytecodes and calls into C per publication, through decode, core, encode and
+the sender's frames, with a real core and real sockets in this process. The count is the same on a busy
+machine and on an idle one, so the guard may fail at 10 %. `--commit` writes this tree's figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import zmq
 
-from bench.content import c1, text
+from bench.content import c1, form
 from bench.workloads import topic_workloads
 from daemon.receiving import Receiver
 from daemon.sending import Sender
@@ -104,7 +104,7 @@ def topics(name: str) -> tuple[list[list[Filter]], list[bytes]]:
 def content() -> tuple[list[list[Filter]], list[bytes]]:
     workload = c1(1_000, BATCH * FRAMES_A_TURN * (WARM_TURNS + TURNS), connections=20)
     places = range(workload.connections)
-    filters = [[parse(text(workload.filters[f])) for f in workload.of(place)] for place in places]
+    filters = [[form(workload.filters[f]) for f in workload.of(place)] for place in places]
     return filters, [encode_attributes(each) for each in workload.publications]
 
 

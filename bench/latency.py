@@ -46,9 +46,7 @@ def run(
                 got = once(system, rate, seconds)
                 if got is not None:
                     found[system.name].append(got)
-                    say(
-                        f"{number}/{rounds} {rate:,.0f}/s {system.name:14} {got.p50_us:.0f} {got.p99_us:.0f} us"
-                    )
+                    say(f"{number}/{rounds} {rate:,.0f}/s {system.name:14} {got.p50_us:.0f} us")
         for system in systems:
             if found[system.name]:
                 p50, p99 = (median(values) for values in zip(*found[system.name], strict=True))

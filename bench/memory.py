@@ -16,12 +16,11 @@ import psutil
 import zmq
 
 from bench.broker import PEERS, machine
-from bench.content import c1, text
+from bench.content import c1, form
 from bench.latency import show
 from bench.running import say
 from bench.systems.base import System
 from bench.systems.grapevine import Grapevine
-from grapevine.filters import parse
 
 SCHEMA = "bench.memory/1"
 
@@ -46,7 +45,7 @@ def with_subscriptions(count: int, clients: int) -> dict[str, Any]:
             readers = []
             for place in range(clients):
                 reader = system.client(context, f"reader{place}")
-                reader.subscribe([(f + 1, parse(text(workload.filters[f]))) for f in workload.of(place)])
+                reader.subscribe([(f + 1, form(workload.filters[f])) for f in workload.of(place)])
                 readers.append(reader)
             took = time.monotonic() - began
             row = {

@@ -1,4 +1,4 @@
-"""`python -m bench.startup`: from the start of the process until a broker takes clients, the median of several.
+"""`python -m bench.startup`: from the start of the process until a broker takes clients.
 
 python -m bench.startup [--peers nats,redis,...] [--rounds 5] [-o json|table]
 """

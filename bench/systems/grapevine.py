@@ -12,11 +12,11 @@ from typing import Any
 
 import zmq
 
-from bench.content import Content, text
+from bench.content import Content, form
 from bench.systems.base import Outcome, Ready, Workload, free_port
 from bench.systems.raw import Raw, Readers
 from bench.workloads import Topics
-from grapevine.filters import EVERYTHING, parse
+from grapevine.filters import EVERYTHING, Filter, parse
 from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
 from grapevine.wire.messages import ClientAdvertise, Publication
 
@@ -114,7 +114,7 @@ class Grapevine:
         wanted, expected = _wants(workload)
         clients = [self.client(context, f"reader{place}", -1) for place in range(len(wanted))]
         for client, numbered in zip(clients, wanted, strict=True):
-            client.subscribe([(number, parse(filter)) for number, filter in numbered])
+            client.subscribe(numbered)
         readers = Readers(clients, expected, isinstance(workload, Content), self.acknowledge_every)
         ready()
         ended = readers.read()
@@ -148,14 +148,14 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _wants(workload: Workload) -> tuple[list[list[tuple[int, str]]], list[int]]:
+def _wants(workload: Workload) -> tuple[list[list[tuple[int, Filter]]], list[int]]:
     """Of each subscriber the numbered filters, and how many publications it must get."""
     if isinstance(workload, Content):
         places = range(workload.connections)
-        numbered = [[(f + 1, text(workload.filters[f])) for f in workload.of(place)] for place in places]
+        numbered = [[(f + 1, form(workload.filters[f])) for f in workload.of(place)] for place in places]
         return numbered, [len(workload.wanted(place)) for place in places]
     numbered = [
-        [(label, f"topic = '{workload.topic(topic)}'") for label, topic in enumerate(topics, 1)]
+        [(label, parse(f"topic = '{workload.topic(topic)}'")) for label, topic in enumerate(topics, 1)]
         for topics in workload.subscribers
     ]
     return numbered, list(workload.expected)

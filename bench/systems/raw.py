@@ -11,6 +11,7 @@ import msgspec
 import zmq
 
 from grapevine.client.keys import client_keys, find_server
+from grapevine.filters import Filter
 from grapevine.wire import decode, encode, identify
 from grapevine.wire.messages import (
     PROTOCOL,
@@ -99,8 +100,8 @@ class Raw:
         assert done.outcome in ("local", "confirmed"), done
         return int(done.outcome == "confirmed")
 
-    def subscribe(self, numbered: list[tuple[int, object]]) -> None:
-        self.confirmed(*[ClientSubscribe(number, number, wanted) for number, wanted in numbered])  # type: ignore[arg-type]
+    def subscribe(self, numbered: list[tuple[int, Filter]]) -> None:
+        self.confirmed(*[ClientSubscribe(number, number, wanted) for number, wanted in numbered])
 
     def take(self, frame: bytes) -> int:
         """Count a delivery's publications and remember to acknowledge them."""

@@ -1,0 +1,171 @@
+"""`python -m bench.report [--results bench/results]`: docs/benchmarks.md and its pictures from measured documents.
+
+Every document is what a bench prints with `-o json`, kept under its name: broker.json, latency.json, memory.json,
+startup.json, scale.json, features.json. What is not there is left out. `--check` judges broker.json against the bars
+and fails if one is missed.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.bars import judge
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+METHOD = Path(__file__).with_name("method.md")
+HIDDEN = ("runs",)
+COLOURS = {"grapevine": "#1b7837", "grapevine-curve": "#7fbf7b", "nats": "#2166ac", "redis": "#b2182b"}
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in HIDDEN]
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def bars(document: dict[str, Any]) -> str:
+    lines = ["| claim | bar | measured | |", "|---|---|---|---|"]
+    for bar, value, word in judge(document):
+        sign = "at most" if bar.at_most else "at least"
+        measured = "" if value is None else f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
+        shown = word if word == "met" else f"**{word}**"
+        lines.append(f"| {bar.claim} | {sign} {_cell(bar.least)} | {measured} | {shown} |")
+    return "\n".join(lines)
+
+
+def machine(document: dict[str, Any]) -> str:
+    about = document["machine"]
+    words = f"{about['date']}, {about['cores']} cores, load {about['load']} at the end, "
+    words += f"Python {about['python']}, {about['system']}"
+    if "rounds" in document:
+        words += f"; median of {document['rounds']} interleaved rounds"
+    if document.get("scale", 1.0) != 1.0:
+        words += f"; workloads at {document['scale']:g} of their full size"
+    return f"Measured {words}."
+
+
+TITLES = {
+    "broker": ("Beside the peers", "python -m bench.broker -o json"),
+    "latency": ("Delay at a steady rate", "python -m bench.latency -o json"),
+    "features": ("What a feature costs", "python -m bench.features -o json"),
+    "scale": ("Cost against one thing at a time", "python -m bench.scale -o json"),
+    "memory": ("Memory", "python -m bench.memory --peers -o json"),
+    "startup": ("Start", "python -m bench.startup -o json"),
+}
+
+
+def page(documents: dict[str, dict[str, Any]], pictures: list[str]) -> str:
+    parts = [METHOD.read_text().rstrip()]
+    for name, (title, command) in TITLES.items():
+        document = documents.get(name)
+        if document is None:
+            continue
+        parts.append(f"## {title}\n`{command}`. {machine(document)}")
+        if name == "broker":
+            parts += [bars(document), *[_missing(gap) for gap in document["missing"]]]
+        parts += [f"![{title}]({file})" for file in pictures if file.startswith(f"benchmarks-{name}")]
+        parts.append(markdown(document["rows"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _missing(gap: dict[str, str]) -> str:
+    return f"Not measured: {gap['system']} ({gap['reason']})."
+
+
+# --- pictures ------------------------------------------------------------------------------------------
+
+
+def draw(documents: dict[str, dict[str, Any]], folder: Path) -> list[str]:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "grapevine"
+    drawn = []
+    for name, figure in (("broker", _draw_broker), ("scale", _draw_scale)):
+        if name in documents:
+            picture = figure(documents[name]["rows"])
+            if picture is not None:
+                file = f"benchmarks-{name}.svg"
+                picture.savefig(folder / file, metadata={"Date": None}, bbox_inches="tight")
+                drawn.append(file)
+    return drawn
+
+
+def _draw_broker(rows: list[dict[str, Any]]) -> Any:
+    import matplotlib.pyplot as plt
+
+    workloads = [w for w in ("T1", "T2", "T3") if any(row["workload"] == w for row in rows)]
+    if not workloads:
+        return None
+    figure, axes = plt.subplots(1, len(workloads), figsize=(3.4 * len(workloads), 3))
+    for axis, workload in zip(axes if len(workloads) > 1 else [axes], workloads, strict=True):
+        shown = [row for row in rows if row["workload"] == workload]
+        colours = [COLOURS.get(row["system"], "#999999") for row in shown]
+        axis.barh(
+            [row["system"] for row in shown], [row["deliveries_s"] / 1e3 for row in shown], color=colours
+        )
+        axis.invert_yaxis()
+        axis.set_title(workload)
+        axis.set_xlabel("thousand deliveries/s")
+    figure.tight_layout()
+    return figure
+
+
+def _draw_scale(rows: list[dict[str, Any]]) -> Any:
+    import matplotlib.pyplot as plt
+
+    kinds = list(dict.fromkeys(row["against"] for row in rows))
+    figure, axes = plt.subplots(1, len(kinds), figsize=(3 * len(kinds), 2.8))
+    for axis, kind in zip(axes if len(kinds) > 1 else [axes], kinds, strict=True):
+        shown = [row for row in rows if row["against"] == kind]
+        axis.plot([row["value"] for row in shown], [row["broker_us_per_msg"] for row in shown], "o-")
+        axis.set_xlabel(kind)
+        axis.set_ylabel("broker us a publication")
+        axis.set_ylim(bottom=0)
+        if kind != "brokers":
+            axis.set_xscale("log")
+    figure.tight_layout()
+    return figure
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("bench.report", description="docs/benchmarks.md from measured documents")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument(
+        "--check", action="store_true", help="judge broker.json only; fail if a bar is missed"
+    )
+    options = parser.parse_args()
+    documents = read(options.results)
+    if options.check:
+        verdicts = judge(documents["broker"])
+        for bar, value, word in verdicts:
+            print(f"{word:12} {bar.claim}: {'' if value is None else round(value, 2)} (bar {bar.least:g})")
+        return int(any(word == "missed" for _, _, word in verdicts))
+    pictures = draw(documents, options.page.parent)
+    options.page.write_text(page(documents, pictures))
+    print(f"{options.page}: {', '.join(documents)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""The benchmarks themselves, at a size that says nothing about speed: they run and they verify."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import guard
+from bench.broker import run
+from bench.content import Content, c1, c1_equality, form, quotes, text
+from bench.features import interval
+from bench.probing import delay, delays, probe
+from bench.running import Wrong, measure
+from bench.systems.grapevine import Grapevine
+from bench.workloads import topic_workloads
+from grapevine.filters import parse
+from grapevine.filters.evaluate import matches
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_forms_are_what_the_parser_makes() -> None:
+    for content in (c1(20, 1), c1_equality(20, 1), quotes(20, 1, 1, None)):
+        for triples in content.filters:
+            assert form(triples) == parse(text(triples))
+
+
+def test_the_brute_force_agrees_with_the_language() -> None:
+    content = c1(200, 50, connections=3)
+    for publication, found in zip(content.publications, content.matching, strict=True):
+        filters = enumerate(content.filters)
+        assert found == [n for n, triples in filters if matches(form(triples), publication)]
+    assert content.matches == sum(map(len, content.matching)) > content.copies > 0
+    assert 0.5 < content.matches / (200 * 50) * 100 < 2, "about one in a hundred"
+
+
+def test_topics_count_what_each_subscriber_gets() -> None:
+    for workload in topic_workloads(0.01).values():
+        assert sum(workload.expected) == workload.publications * (10 if workload.name == "T3" else 1)
+
+
+@pytest.mark.parametrize("name", ["T1", "T2", "T3"])
+def test_topics_through_a_broker(name: str) -> None:
+    figure = measure(Grapevine(), topic_workloads(0.01)[name]._replace(publications=1_000))
+    assert figure.deliveries_s > 0 and figure.publications_s > 0
+
+
+def test_content_is_verified_per_subscriber() -> None:
+    content = c1(100, 200, connections=5)
+    assert measure(Grapevine(), content).publications_s > 0
+    number = next(n for n, found in enumerate(content.matching) if found)
+    other = [list(found) for found in content.matching]
+    other[number][0] += content.connections  # the same connection, another subscription
+    with pytest.raises(Wrong, match="something else"):
+        measure(Grapevine(), Content("wrong", content.filters, 5, content.publications, other))
+
+
+def test_curve_and_a_chain() -> None:
+    workload = topic_workloads(0.01)["T1"]._replace(publications=500)
+    assert measure(Grapevine("both", brokers=2, curve=True), workload).deliveries_s > 0
+
+
+def test_delays_of_every_publication(tmp_path: Path) -> None:
+    system = Grapevine()
+    system.start(tmp_path)
+    try:
+        asked = probe(system)
+        assert asked is not None
+        found = delays(asked, 500, 100)
+    finally:
+        system.stop()
+    assert len(found) == 100 and min(found) > 0
+    assert 0 < delay(found).p50_us <= delay(found).p99_us
+
+
+def test_the_document_of_the_broker_bench() -> None:
+    result = run(["T2"], ["nats"], 1, 0.01, None)
+    assert result["schema"] == "bench.broker/1"
+    systems = {row["system"] for row in result["rows"]} | {gap["system"] for gap in result["missing"]}
+    assert systems == {"grapevine", "grapevine-curve", "nats"}
+    keys = {"system", "version", "workload", "deliveries_s", "publications_s", "p50_us", "p99_us"}
+    assert keys | {"broker_us_per_msg", "ratio_to_nats"} <= result["rows"][0].keys()
+
+
+def test_an_unknown_workload_is_refused() -> None:
+    command = [sys.executable, "-m", "bench.broker", "--workloads", "T9"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 2 and "T9" in ended.stderr and not ended.stdout
+
+
+def test_counted_work_repeats_and_is_what_was_committed() -> None:
+    first = guard.count("T1")
+    assert first == guard.count("T1")
+    committed = json.loads(guard.COMMITTED.read_text()).get(".".join(map(str, sys.version_info[:2])))
+    if committed is None:
+        pytest.skip("no figures were committed for this Python")
+    assert not guard.compare({"T1": first}, committed)
+
+
+def test_the_guard_notices_more_work() -> None:
+    before = {"T1": {"bytecodes": 50.0, "calls": 2.0}}
+    assert not guard.compare({"T1": {"bytecodes": 54.9, "calls": 2.0}}, before)
+    assert len(guard.compare({"T1": {"bytecodes": 55.1, "calls": 2.3}}, before)) == 2
+    assert guard.compare({"T9": {"bytecodes": 1.0}}, before)
+
+
+def test_the_interval_holds_the_mean() -> None:
+    middle, half = interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert middle == 3.0 and half == pytest.approx(2.776 * 1.5811 / 5**0.5, rel=1e-3)
