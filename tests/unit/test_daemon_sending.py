@@ -141,6 +141,20 @@ def test_what_a_socket_does_not_take_waits_in_order(pipe: Pipe) -> None:
     assert not pipe.wires.backlogged
 
 
+def test_nothing_overtakes_what_waits(pipe: Pipe) -> None:
+    wire = pipe.connect()
+    pings = [encode(Ping(float(number))) for number in range(50)]
+    for ping in pings[:-1]:
+        pipe.sender.send(wire, ping)
+    got = pipe.read(wire)  # there is room again, and older frames still wait
+    pipe.sender.send(wire, pings[-1])
+    deadline = monotonic() + 5
+    while len(got) < 50 and monotonic() < deadline:
+        got += pipe.read(wire)
+        pipe.sender.retry(1.0)
+    assert got == pings
+
+
 def test_a_peer_that_takes_nothing_is_given_up(pipe: Pipe) -> None:
     wire = pipe.connect()
     for number in range(BACKLOG_FRAMES + 20):

@@ -1,0 +1,110 @@
+"""Who a frame belongs to: its key decides, never its routing id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+import zmq
+
+from daemon.receiving import Receiver
+from daemon.sockets import Socket
+from daemon.watch import Watch
+from daemon.wires import Door, Wires
+from grapevine.wire import encode, identify
+from grapevine.wire.messages import Attach, Marks
+from overlay.core import Core
+from overlay.settings import CoreSettings
+
+
+class Allowed:
+    """The keys that may connect."""
+
+    def __init__(self, *keys: str) -> None:
+        self.authorised = frozenset(keys)
+
+
+class Carried:
+    """A frame with the metadata of its connection."""
+
+    def __init__(self, frame: bytes, key: str, descriptor: int) -> None:
+        self.buffer = memoryview(frame)
+        self._properties = {"User-Id": key, "__fd": str(descriptor)}
+
+    def get(self, name: str) -> str:
+        return self._properties[name]
+
+
+class Entrance:
+    def __init__(self) -> None:
+        self.context: zmq.Context[Socket] = zmq.Context()
+        router = self.context.socket(zmq.ROUTER)
+        router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        router.bind("inproc://door")
+        self.door = Door(router, "inproc://door", secured=True)
+        self.wires = Wires(Watch(), 3)
+        self.core = Core("b", 1, CoreSettings(), Random(1))
+        self.keys = Allowed("one", "two")
+        self.receiver = Receiver(self.core, self.wires, self.keys, 16)  # type: ignore[arg-type]
+
+    def comes(self, identity: bytes, key: str, frame: bytes, descriptor: int = 5) -> int:
+        """The number of the wire that the frame is taken on; 0 if it is not taken."""
+        wire = self.door.wires.get(identity)
+        carried = Carried(frame, key, descriptor)
+        found = self.receiver._attributed(self.door, identity, wire, carried, 1.0)  # type: ignore[arg-type]
+        return 0 if found is None else found.number
+
+
+GREETING = encode(Attach(1, 1, "c", identify("c"), 1, 1, 10, 0))
+MARKS = encode(Marks(1, 0, 0, 10))
+
+
+@pytest.fixture
+def entrance() -> Iterator[Entrance]:
+    made = Entrance()
+    yield made
+    made.context.destroy(0)
+
+
+def test_a_greeting_makes_a_link_and_others_follow_on_it(entrance: Entrance) -> None:
+    assert entrance.comes(b"id", "one", MARKS) == 0
+    number = entrance.comes(b"id", "one", GREETING)
+    assert number in entrance.core.links
+    assert entrance.comes(b"id", "one", MARKS) == number
+
+
+def test_another_key_under_the_same_routing_id_ends_the_link(entrance: Entrance) -> None:
+    number = entrance.comes(b"id", "one", GREETING)
+    assert entrance.comes(b"id", "two", MARKS) == 0
+    assert number not in entrance.core.links
+    assert entrance.receiver.refused["forged"] == 1
+    assert entrance.comes(b"id", "two", GREETING) not in (0, number)
+
+
+def test_a_key_that_is_no_longer_authorised_ends_the_link(entrance: Entrance) -> None:
+    number = entrance.comes(b"id", "one", GREETING)
+    entrance.keys.authorised = frozenset({"two"})
+    assert entrance.comes(b"id", "one", MARKS) == 0
+    assert number not in entrance.core.links
+    assert entrance.comes(b"id", "one", GREETING) == 0
+
+
+def test_who_ended_before_its_first_word_is_not_greeted(entrance: Entrance) -> None:
+    entrance.door.ended.add(9)
+    assert entrance.comes(b"late", "one", GREETING, descriptor=9) == 0
+    assert entrance.comes(b"live", "one", GREETING, descriptor=8) != 0
+
+
+def test_a_descriptor_used_again_means_that_its_wire_is_gone(entrance: Entrance) -> None:
+    first = entrance.comes(b"first", "one", GREETING, descriptor=7)
+    second = entrance.comes(b"second", "two", GREETING, descriptor=7)
+    assert [wire.number for wire in entrance.door.gone] == [first]
+    entrance.receiver.drain_door(entrance.door, 1.0)
+    assert set(entrance.core.links) == {second}
+
+
+def test_connections_are_limited(entrance: Entrance) -> None:
+    taken = [entrance.comes(b"%d" % n, "one", GREETING, descriptor=n) for n in range(1, 6)]
+    assert [number > 0 for number in taken] == [True, True, True, False, False]
+    assert entrance.receiver.refused["connections"] == 2
