@@ -241,7 +241,7 @@ class Network:
 
 
 def copied(message: Message) -> Message:
-    """A broker changes what it was given; without the codec the sender must not see that. Clients read only."""
+    """A broker changes what it was given, and without the codec the sender must not see that."""
     if isinstance(message, Batch):
         copies = list(map(_copy, message.publications))
         return Batch(message.epoch, message.first, message.received, message.settled, message.credit, copies)

@@ -258,7 +258,7 @@ class Oracle:
                 self.publications[numbers[sequence]].cut = True
 
     def delivered(self, client: ClientHost, deliveries: list[Delivery]) -> None:
-        """Order, and with it that nothing comes twice, is checked always; the rest of those that are judged."""
+        """Order, and so that nothing comes twice, is checked always; the rest of those that are judged."""
         life = (client.index, client.life)
         order = self._order[life]
         self.deliveries += len(deliveries)
@@ -268,7 +268,7 @@ class Oracle:
             record = self.publications[number]
             source = record.life
             if self.ordered and record.sequence <= order.get(source, 0):
-                self.violation(f"{client.name} got publication {number} twice or out of its publisher's order")
+                self.violation(f"{client.name} got publication {number} twice or out of order")
             order[source] = record.sequence
             if not number % self.judge_every:
                 if number in self._had[life]:

@@ -35,6 +35,7 @@ from tools.simulator.world import World
 
 FRESH = 5  # publications of each publisher in the liveness phase
 STEP_S = 0.25
+BANS_S = 12.0  # a ban on soft links outlives the broker it protected by this and two lost links
 
 
 class Simulation:
@@ -211,8 +212,9 @@ class Simulation:
                 continue
             if broker.paused_until > self.world.now:
                 unrest.append(f"{broker.name} is paused")
-            if any(client.deliveries.in_flight for client in core.clients.values()):
-                unrest.append(f"{broker.name} has deliveries in flight")
+            streams = [client.deliveries for client in core.clients.values()]
+            if any(stream.in_flight or stream.backlog for stream in streams):
+                unrest.append(f"{broker.name} has deliveries under way")
             missed = [peer.name for peer in core.peers.values() if peer.link is None]
             unrest += [f"{broker.name} misses {name}" for name in missed]
         if not self.oracle.reach.is_tree(len(staying)):
@@ -239,6 +241,7 @@ class Simulation:
         for app in self.apps:
             app.host.stop()
         self.forget()
+        self.world.run(self.world.now + 2 * self.scenario.links.lost_after_s + BANS_S)
         tables.compare_empty(self)
 
     def result(self, seconds: float) -> Result:
