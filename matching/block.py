@@ -249,10 +249,6 @@ class Block:
         return np.array(kept, np.int64)
 
     def sids(self, attributes: Attributes) -> list[int]:
-        if kernel.module is not None and not self._odd.any():
-            rows, point = self._fallen(attributes)
-            listed: list[int] = kernel.module.pick(rows, self._cells, point, self._sids)
-            return listed
         found = self._sids[self._hits(attributes)]
         found.sort()
         return found.tolist()  # type: ignore[no-any-return]

@@ -3,7 +3,6 @@
  *
  * slots(rows, cells, point) -> bytes      positions (int64) of the slots that are out of no row and whose cells
  *                                         are at or below the point's
- * pick(rows, cells, point, values) -> list    values (int64) of these slots instead
  * groups(rows, cells, point, groups) -> list     groups (uint32) of these slots, each at least once; a group found
  *                                         is not looked at again
  * below(cells, stride, count, point) -> bytes     the same for columns: cell (column, row) at column * stride + row
@@ -172,27 +171,6 @@ static PyObject *as_list(const Hits *hits) {
     return found;
 }
 
-static PyObject *pick(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    Question q;
-    Hits hits;
-    Py_buffer values;
-    PyObject *found = NULL;
-    if (count != 4) return wrong("pick takes 4 arguments"), NULL;
-    if (PyObject_GetBuffer(args[3], &values, PyBUF_C_CONTIGUOUS)) return NULL;
-    start(&hits);
-    if (!read_question(&q, args[0], args[1], args[2])) {
-        if (values.len < q.words * 64 * (Py_ssize_t)sizeof(int64_t)) wrong("values: too few");
-        else if (!sift(&q, &hits, each_slot)) {
-            for (Py_ssize_t i = 0; i < hits.count; i++) hits.items[i] = ((const int64_t *)values.buf)[hits.items[i]];
-            found = as_list(&hits);
-        }
-    }
-    release(&q);
-    finish(&hits);
-    PyBuffer_Release(&values);
-    return found;
-}
-
 static PyObject *groups(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Question q;
     Hits hits;
@@ -254,7 +232,6 @@ static PyObject *below(PyObject *self, PyObject *const *args, Py_ssize_t count) 
 
 static PyMethodDef methods[] = {
     {"slots", (PyCFunction)(void *)slots, METH_FASTCALL, NULL},
-    {"pick", (PyCFunction)(void *)pick, METH_FASTCALL, NULL},
     {"groups", (PyCFunction)(void *)groups, METH_FASTCALL, NULL},
     {"below", (PyCFunction)(void *)below, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

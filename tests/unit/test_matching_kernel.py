@@ -26,7 +26,6 @@ def test_slots_are_out_of_no_row_and_below_the_point() -> None:
     cells[2] = 5, -5
     cells[3] = 6, -6
     assert np.frombuffer(compiled.slots(rows, cells, [5.0, -5.0]), np.int64).tolist() == [0, 2]
-    assert compiled.pick(rows, cells, [5.0, -5.0], np.arange(100, 164)) == [100, 102]
 
 
 def test_each_group_is_found() -> None:
@@ -42,7 +41,8 @@ def test_each_group_is_found() -> None:
 
 def test_many_slots() -> None:
     rows = [bitarray(8192, endian="little")]
-    assert compiled.pick(rows, np.zeros((8192, 1)), [0.0], np.arange(8192)) == list(range(8192))
+    found = np.frombuffer(compiled.slots(rows, np.zeros((8192, 1)), [0.0]), np.int64)
+    assert found.tolist() == list(range(8192))
 
 
 def test_columns() -> None:
@@ -62,7 +62,6 @@ def test_columns() -> None:
         ("slots", ([bits("0")], np.zeros((64, 1)), [0.0, 0.0])),
         ("slots", ([bits("0")], np.zeros((64, 200)), [0.0] * 200)),
         ("slots", ((bits("0"),), np.zeros((64, 1)), [0.0])),
-        ("pick", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.int64))),
         ("groups", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.uint32))),
         ("below", (np.zeros((2, 10)), 10, 11, [0.0])),
         ("below", (np.zeros((2, 10)), 10, 10, [0.0] * 3)),
@@ -70,7 +69,7 @@ def test_columns() -> None:
     ],
 )
 def test_wrong_sizes_are_refused(name: str, arguments: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match=r"rows|cells|point|values|groups"):
+    with pytest.raises(ValueError, match=r"rows|cells|point|groups"):
         getattr(compiled, name)(*arguments)
 
 
