@@ -156,8 +156,8 @@ def main() -> int:
     )
     options = parser.parse_args()
     documents = read(options.results)
-    if options.check:
-        verdicts = judge(documents["broker"])
+    if options.check is not None:
+        verdicts = [verdict for verdict in judge(documents["broker"]) if options.check in verdict[0].claim]
         for bar, value, word in verdicts:
             print(f"{word:12} {bar.claim}: {'' if value is None else round(value, 2)} (bar {bar.least:g})")
         return int(any(word == "missed" for _, _, word in verdicts))
