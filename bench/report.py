@@ -151,9 +151,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("bench.report", description="docs/benchmarks.md from measured documents")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
-    parser.add_argument(
-        "--check", action="store_true", help="judge broker.json only; fail if a bar is missed"
-    )
+    parser.add_argument("--check", nargs="?", const="", metavar="TEXT", help="judge the bars with this text")
     options = parser.parse_args()
     documents = read(options.results)
     if options.check is not None:
