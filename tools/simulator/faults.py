@@ -12,6 +12,16 @@ from random import Random
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, LeaveDone, LeaveHeld, Leaving
+from grapevine.wire.relocation import (
+    RELOCATION,
+    Migrate,
+    MigrationComplete,
+    MigrationUpdate,
+    Paused,
+    Relocate,
+    Relocated,
+    RelocateEnd,
+)
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.relocate.migration import Migration
@@ -24,9 +34,10 @@ from tools.simulator.watcher import NAMES, Aim, Watcher
 from tools.simulator.world import World
 
 RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where somebody leaves
-AIMS = sorted(
-    kind for kind in KINDS if kind not in RESERVED and kind not in (Command.kind, Answer.kind, *RARE)
-)
+TRACES = tuple(cls.kind for cls in RELOCATION)  # only where publishers move
+MOVES = (Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd)
+NOT_AIMED = (Command.kind, Answer.kind, *RARE, *TRACES)
+AIMS = sorted(kind for kind in KINDS if kind not in RESERVED and kind not in NOT_AIMED)
 
 
 class FaultPlan:
@@ -49,6 +60,7 @@ class FaultPlan:
         self.lost_after_s = lost_after_s
         self.counts: Counter[str] = Counter()
         self.over = False
+        self.moving = False  # publishers are relocated
         watcher.on_aim = self._aimed_crash
 
     def schedule(self, faults: Faults, seconds: float) -> None:
@@ -68,6 +80,7 @@ class FaultPlan:
             ("client_crashes", self._client_crash),
             ("relocations", self._relocate),
         ]
+        self.moving = draw(faults.relocations, Random(0)) > 0
         for name, call in kinds:
             for _ in range(draw(getattr(faults, name), self.random)):
                 self.world.after(self.random.uniform(0, seconds), call)
@@ -126,7 +139,8 @@ class FaultPlan:
 
     def _aim(self, _: object) -> None:
         if not self.over:
-            kind = AIMS[(self.world.seed + self.counts["aim"] * 7) % len(AIMS)]
+            aims = [cls.kind for cls in MOVES] if self.moving and self.random.random() < 0.7 else AIMS
+            kind = aims[(self.world.seed + self.counts["aim"] * 7) % len(aims)]
             self.counts["aim"] += 1
             self.aim(kind)
 
