@@ -117,7 +117,7 @@ class Attachments(Quiet):
     def _introduce_again(self, client: Client) -> None:
         """What is sent once more may come from publishers whose names were lost with the old link."""
         out = client.deliveries
-        waiting = [publication for publication, _ in out.backlog]
+        waiting = list(out.backlog)
         for publication in (*out.between(out.settled + 1, out.end()), *waiting):
             for known in self.subscriptions.advertisements.of_publisher(publication.publisher)[:1]:
                 client.introduce(publication.publisher, known.publisher_name, known.home_name)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST, Publication
+from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST
+from overlay.clients.backlog import Backlog
 from overlay.links.outgoing import Chunk, Outgoing, Wait
 from overlay.links.settling import Settling
 
@@ -20,7 +21,7 @@ class Deliveries(Outgoing):
     def __init__(self, on_slow: int, most: int) -> None:
         super().__init__()
         self.on_slow = on_slow
-        self.backlog: deque[tuple[Publication, bytes]] = deque()
+        self.backlog = Backlog()
         self._most = most
         self.dropped = 0
         self.stalled = False
@@ -37,7 +38,7 @@ class Deliveries(Outgoing):
         if not self.backlog and len(self.queue) <= room:
             super().seal()
             return
-        self.backlog.extend(zip(self.queue, self.ids, strict=True))
+        self.backlog.append(self.queue.copy(), self.ids.copy())
         self.queue.clear()
         self.ids.clear()
         self._fill(room)
@@ -45,10 +46,8 @@ class Deliveries(Outgoing):
 
     def _fill(self, room: int) -> None:
         """Move from the backlog into the window what the credit allows."""
-        count = min(room, len(self.backlog))
-        if count > 0:
-            moved = [self.backlog.popleft() for _ in range(count)]
-            self._retain(Chunk(self.next, [p for p, _ in moved], [ids for _, ids in moved]))
+        if room > 0 and self.backlog:
+            self._retain(Chunk(self.next, *self.backlog.take(room)))
 
     def _shed(self) -> None:
         surplus = len(self.backlog) - self._most
@@ -57,9 +56,10 @@ class Deliveries(Outgoing):
         if self.on_slow == DISCONNECT:
             self.overrun = True
         self.dropped += surplus
-        shed = self.backlog.pop if self.on_slow == DROP_NEWEST else self.backlog.popleft
-        for _ in range(surplus):
-            shed()
+        if self.on_slow == DROP_NEWEST:
+            self.backlog.drop_newest(surplus)
+        else:
+            self.backlog.drop_oldest(surplus)
 
     def marked(self, received: int, settled: int, credit: int) -> bool:
         before = self.settled
