@@ -50,7 +50,9 @@ _HEAD = msgspec.msgpack.Decoder(DeliverHead)
 class Raw:
     """One client on one DEALER. `keys` is the keys directory where the wire is encrypted."""
 
-    def __init__(self, context: Context, address: str, name: str, keys: Path | None = None) -> None:
+    def __init__(
+        self, context: Context, address: str, name: str, keys: Path | None = None, window: int = WINDOW
+    ) -> None:
         self.socket = context.socket(zmq.DEALER)
         self.socket.set_hwm(0)
         self.socket.linger = 0
@@ -63,7 +65,7 @@ class Raw:
         self.epoch = time.time_ns() >> 8
         self.taken = 0
         self.settled = 0
-        attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), self.epoch, self.epoch, WINDOW, 0)
+        attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), self.epoch, self.epoch, window, 0)
         self.send(attach)
         self.credit = self.expect(Attached).credit
 
