@@ -135,3 +135,31 @@ def report(directory: Path, publishers: list[Any], moved: dict[str, tuple[str, i
     lines = [f"{hops} hops: {pause_s * 1000:.1f} ms" for hops, pause_s in sorted(pauses)]
     (directory / "pauses.txt").write_text("\n".join(lines) + "\n")
     assert all(pause_s < 5.0 for _, pause_s in pauses)
+
+
+def test_grape_moves_a_publisher_by_itself_and_the_log_says_so(tmp_path: Path) -> None:
+    with Overlay(tmp_path, delivery_log={"mode": "all"}) as overlay:
+        daemons = start_tree(overlay, 3)
+        keys = daemons[0].keys
+        settings = {"algorithm": "grape", "threshold": 40, "moves_per_minute": 600}
+        answer = ask(daemons[0], "relocate.set", **settings)
+        assert sorted(answer["brokers"]) == ["b1", "b2", "b3"]
+        with (
+            grapevine.connect(daemons[1].address, name="pub", keys=keys) as publisher,
+            grapevine.connect(daemons[2].address, name="sub", keys=keys) as subscriber,
+        ):
+            got = subscriber.subscribe("kind = 'tick'")
+            publisher.advertise("kind = 'tick'")
+            for n in range(100):
+                publisher.publish({"kind": "tick", "n": n})
+                time.sleep(0.002)
+            eventually(lambda: home_of(daemons, "pub") == "b3", 20.0)
+            publisher.publish({"kind": "tick", "n": 100})
+            publisher.flush(10)
+            assert [got.next(5).attributes["n"] for _ in range(101)] == list(range(101))
+
+        def logged() -> bool:
+            logs = (daemons[1].directory / "state" / "deliveries").iterdir()
+            return any('"event":"relocate"' in path.read_text() for path in logs)
+
+        eventually(logged, 10.0)

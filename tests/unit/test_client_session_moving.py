@@ -174,3 +174,12 @@ def test_advertisements_in_change_decline_the_offer(session: Session) -> None:
     said(session)
     session.receive(Relocate(*ID, "target", ("tcp://t:1",), (SOURCE, 33, TARGET), MOVED, 1), 1.0)
     assert said(session) == [RelocateEnd(*ID, "declined")]
+
+
+def test_advertisements_that_change_before_the_pause_end_the_move(session: Session) -> None:
+    away = offer(session)
+    session.advertise(parse("c > 0"), 1.05)
+    said(session)
+    reach(away)
+    assert said(session) == [RelocateEnd(*ID, "declined")]
+    assert session.moving.move is None and session.moving.closing == [away]

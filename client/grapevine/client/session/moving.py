@@ -187,7 +187,8 @@ class Moving:
         if isinstance(move.target, Away):
             self._close(move.target)
         if not void:
-            self._send_asked(self.place)
+            if move.paused:  # what was asked meanwhile
+                self._send_asked(self.place)
             return
         if move.restarted:
             self._publish_at(move.source)
@@ -219,7 +220,7 @@ class Moving:
         """Anew: the broker knows nothing of us."""
         move = self.move
         if move is not None and move.target is away:
-            if move.paused:
+            if move.paused or not self._ready(move.offer):  # what we advertise may have changed since
                 self._abort(move, now)
             else:
                 self._pause(now)
