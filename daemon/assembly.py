@@ -29,6 +29,7 @@ from daemon.state import State, directory
 from daemon.watch import Watch
 from daemon.wires import Door, Wires
 from daemon.zap import Gate
+from grapevine.filters import NOTHING, Filter
 from matching.index import Index
 from overlay.core import Core
 from overlay.outbox import Event
@@ -79,6 +80,8 @@ class Assembly:
         self.core = self._make_core()
         self.watch = Watch()
         self.wires = Wires(self.watch, settings.transport.connections)
+        if self.keys is not None:
+            self.core.granted = self._granted
         self.loop = self._make_loop()
         if settings.delivery_log.mode != "off":
             self.delivery_log = self._make_delivery_log()
@@ -123,6 +126,11 @@ class Assembly:
             self.state,
             self.log_events,
         )
+
+    def _granted(self, link: int) -> tuple[Filter, Filter]:
+        """What the key of a link may publish and ask."""
+        wire = self.wires.by_number.get(link)
+        return (wire.grant.publish, wire.grant.ask) if wire is not None else (NOTHING, NOTHING)
 
     def _make_delivery_log(self) -> DeliveryLog:
         wanted = self.settings.delivery_log

@@ -66,6 +66,7 @@ class Loop:
         self._unknown: set[str] = set()  # addresses whose key is missing, each said once
         self._eager = False  # something is left to do: do not sleep
         self.at_intervals(self._sweep)
+        self.at_intervals(receiver.review)
 
     def at_intervals(self, call: Callable[[float], float]) -> None:
         """`call(now)` returns when it is due again."""
@@ -147,7 +148,7 @@ class Loop:
         address = wanted.addresses[attempt % len(wanted.addresses)]
         self._attempts[wanted.addresses] = attempt + 1  # the next attempt takes the next address
         try:
-            dealer = self.sockets.dial(address)
+            dealer, key = self.sockets.dial(address)
         except LookupError as error:
             if address not in self._unknown:
                 self._unknown.add(address)
@@ -155,6 +156,7 @@ class Loop:
             return
         self._unknown.discard(address)
         wire = self.wires.dialled(dealer, address, self.receiver.drain_dealer, self._broken, now)
+        wire.user = key
         try:
             dealer.connect(address)
         except zmq.ZMQError as error:

@@ -148,6 +148,7 @@ class Process:
         if self.parts.keys is not None:
             self.parts.keys.read_again()
         self._take(fresh)
+        self.parts.receiver.review(self.parts.clock())
         log.info("reloaded: %s", ", ".join(now) or "nothing changed")
         if later:
             log.warning("these need a restart: %s", ", ".join(later))

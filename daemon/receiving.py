@@ -3,7 +3,8 @@ before more is read, and a busy peer starves nobody.
 
 The first frame of an unknown peer decides what it is: Hello a broker, Attach a client, Command an
 administrator. Anything else from there is answered with Reset if it is one of our messages (the peer
-knows a link that we do not) and counted if not; nothing is kept for it either way.
+knows a link that we do not) and counted if not; nothing is kept for it either way. On a secured socket each
+frame is judged by the key it came with: whether it is authorised still, and whether it has the role.
 """
 
 from __future__ import annotations
@@ -15,18 +16,47 @@ import zmq
 
 from daemon.keys import Keys
 from daemon.logs import log
+from daemon.policy import FULL, NEEDS, Grant
 from daemon.sockets import Socket
 from daemon.wires import Door, Wire, Wires
 from grapevine.wire.codec import decode, encode
 from grapevine.wire.errors import WireError
-from grapevine.wire.messages import KINDS, Attach, Batch, Command, Hello, Publish, Reset
+from grapevine.wire.messages import (
+    KINDS,
+    Answer,
+    Attach,
+    Batch,
+    ClientAdvertise,
+    ClientSubscribe,
+    Command,
+    Done,
+    Hello,
+    Message,
+    Publish,
+    Refuse,
+    Reset,
+)
 from overlay.core import Core
 from overlay.links.session import Kind
 
 GREETINGS = {Hello.kind: Kind.PEER, Attach.kind: Kind.CLIENT, Command.kind: Kind.ADMIN}
 PUBLICATIONS = frozenset((Batch.kind, Publish.kind))
+REVIEW_S = 1.0  # between two looks at the keys
 MISTAKES_MAX = 3  # wrong frames on one link before it is closed
 _RESET = encode(Reset())
+_GREETING_OF = {kind: greeting for greeting, kind in GREETINGS.items()}
+
+
+def _refusal(message: Message) -> Message | None:
+    """What is answered to somebody whose key may not say this; None: nothing."""
+    text = (
+        f"this key has no role {' or '.join(sorted(NEEDS[message.kind]))} here: its operator has to allow it"
+    )
+    if isinstance(message, Command):
+        return Answer(message.request, "not-allowed", b"{}", text)
+    if isinstance(message, ClientSubscribe | ClientAdvertise):
+        return Done(message.request, "not-allowed", text)
+    return Refuse("not-allowed", text) if isinstance(message, Attach | Hello) else None
 
 
 class Receiver:
@@ -40,6 +70,7 @@ class Receiver:
         self.publications = 0
         self.matching_s = 0.0  # spent inside the core's data path
         self.refused: Counter[str] = Counter()
+        self._generation = keys.generation if keys is not None else 0
         self.recent: deque[tuple[int, int, int]] = deque(maxlen=64)  # (link, kind, bytes), for a post-mortem
 
     # --- sockets ---------------------------------------------------------------------------------
@@ -124,26 +155,37 @@ class Receiver:
         if kind is None:
             self.refused["unknown"] += 1
             if len(content) and content[0] in KINDS:
-                self._answer(door, identity)
+                self._answer(door, identity, _RESET)
             return None
         descriptor = int(frame.get("__fd"))
         if self.wires.full or descriptor in door.ended:
             self.refused["connections" if self.wires.full else "ended"] += 1
             return None
         try:
-            decode(content)
+            message = decode(content)
         except WireError:
             self.refused["wrong"] += 1
             return None
+        grant = self._grant(user) if door.secured else FULL
+        if message.kind in grant.barred:
+            self.refused["role"] += 1
+            if (refusal := _refusal(message)) is not None:
+                self._answer(door, identity, encode(refusal))
+            return None
         wire = self.wires.enter(door, identity, user, kind, now)
+        wire.allow(grant)
         door.came_by(wire, descriptor)
         self.core.link_up(wire.number, user or door.address, kind, now)
         return wire
 
-    def _answer(self, door: Door, identity: bytes) -> None:
+    def _grant(self, user: str) -> Grant:
+        found = self.keys.grant(user) if self.keys is not None else None
+        return found if found is not None else Grant(frozenset())
+
+    def _answer(self, door: Door, identity: bytes, frame: bytes) -> None:
         try:
             door.socket.send(identity, zmq.NOBLOCK | zmq.SNDMORE)
-            door.socket.send(_RESET, zmq.NOBLOCK)
+            door.socket.send(frame, zmq.NOBLOCK)
         except zmq.ZMQError:
             pass  # gone, or not reading: it keeps asking or it does not
 
@@ -160,6 +202,9 @@ class Receiver:
             return
         kind = message.kind
         self.recent.append((wire.number, kind, len(frame)))
+        if kind in wire.barred:
+            self._bar(wire, message, now)
+            return
         if kind in PUBLICATIONS:
             before = perf_counter()
             self.core.publications(wire.number, message, now)  # type: ignore[arg-type]
@@ -174,6 +219,39 @@ class Receiver:
         log.debug("%r sent a wrong frame: %s", wire, error)
         if wire.mistakes >= MISTAKES_MAX:
             self.close(wire, now, f"{wire.mistakes} wrong frames, the last: {error}")
+
+    # --- roles -----------------------------------------------------------------------------------
+
+    def _bar(self, wire: Wire, message: Message, now: float) -> None:
+        """Its key may not say this: who asks is told, who acts is cut off."""
+        self.refused["role"] += 1
+        refusal, link = _refusal(message), self.core.links.get(wire.number)
+        if refusal is not None and link is not None and not isinstance(refusal, Refuse):
+            self.core.send(refusal, link)
+        else:
+            self.close(wire, now, f"its key may not send {type(message).__name__}")
+
+    def review(self, now: float) -> float:
+        """Called at intervals: who lost its key or its role is cut off, also if it says nothing."""
+        if self.keys is not None:
+            self.keys.look()
+            if self.keys.generation != self._generation:
+                self._generation = self.keys.generation
+                self._judge_all(now)
+        return now + REVIEW_S
+
+    def _judge_all(self, now: float) -> None:
+        for wire in list(self.wires):
+            if not wire.user:
+                continue  # a wire that the operator trusts
+            grant = self._grant(wire.user)
+            if not grant.roles:
+                self.close(wire, now, "its key is no longer authorised")
+            elif _GREETING_OF[wire.kind] in grant.barred:
+                self.close(wire, now, "its key no longer has the role")
+            else:
+                wire.allow(grant)
+        self.core.review(now)
 
     def close(self, wire: Wire, now: float, why: str) -> None:
         log.warning("%r closed: %s", wire, why)

@@ -68,14 +68,16 @@ class Sockets:
         finally:
             os.umask(before)
 
-    def dial(self, address: str) -> Socket:
-        """A DEALER that connects to `address`; LookupError if its key is not known."""
+    def dial(self, address: str) -> tuple[Socket, str]:
+        """A DEALER to connect to `address`, and the key it will find there, empty on a wire without one;
+        LookupError if the key is not known."""
         assert address.startswith(SCHEMES), address
         dealer = self.context.socket(zmq.DEALER)
         self._limit(dealer)
         dealer.setsockopt(zmq.IPV6, "[" in address or not address[6:7].isdigit())
         dealer.setsockopt(zmq.RECONNECT_IVL, -1)
         dealer.setsockopt(zmq.CONNECT_TIMEOUT, int(self.settings.handshake_s * 1000))
+        server = ""
         if self.keys is not None and address.startswith("tcp://"):
             try:
                 server = self.keys.server_key(address)
@@ -85,7 +87,7 @@ class Sockets:
             dealer.setsockopt(zmq.CURVE_SERVERKEY, server.encode())
             dealer.setsockopt(zmq.CURVE_PUBLICKEY, self.keys.public.encode())
             dealer.setsockopt(zmq.CURVE_SECRETKEY, self.keys.secret.encode())
-        return dealer
+        return dealer, server
 
     def _limit(self, socket: Socket) -> None:
         settings = self.settings

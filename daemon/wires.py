@@ -14,6 +14,7 @@ from itertools import count
 
 import zmq
 
+from daemon.policy import FULL, Grant
 from daemon.sockets import Socket
 from daemon.watch import Reader, Watch
 from overlay.links.session import Kind
@@ -27,8 +28,10 @@ class Wire:
         "address",
         "backlog",
         "backlog_bytes",
+        "barred",
         "descriptor",
         "door",
+        "grant",
         "heard_at",
         "identity",
         "kind",
@@ -46,11 +49,17 @@ class Wire:
         self.identity = b""  # b"": this is a DEALER
         self.door: Door | None = None
         self.descriptor = -1
-        self.user = ""
+        self.user = ""  # the key that it was authorised by; for a DEALER, the key that was dialled
+        self.grant = FULL
+        self.barred: frozenset[int] = frozenset()  # kinds of messages that its key may not send
         self.mistakes = 0
         self.heard_at = now
         self.backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
+
+    def allow(self, grant: Grant) -> None:
+        self.grant = grant
+        self.barred = grant.barred
 
     def __repr__(self) -> str:
         return f"{self.kind.name.lower()} link {self.number} ({self.address})"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from grapevine.filters.normal import Filter
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import Batch, Command, Marks, Message, Publish, Reset
 from overlay.behaviour import Behaviour, Status
@@ -25,6 +26,8 @@ from overlay.timers import Timers
 
 if TYPE_CHECKING:
     from overlay.clients.client import Client
+
+Granted = Callable[[int], tuple[Filter, Filter]]  # by the number of the link
 
 
 class Core:
@@ -52,6 +55,8 @@ class Core:
         self.finished = False  # left the overlay: the driver may stop
         self.leave: Callable[[float], None] = self._stop
         self.drain: Callable[[float], None] = lambda now: None  # stop serving clients, before a restart
+        self.granted: Granted | None = None  # what the key of a link may publish and ask; None: everything
+        self.review: Callable[[float], None] = lambda now: None  # grants have changed
         self.forward: Callable[[Remote, Batch, int, float], None] | None = None
         self.accept: Callable[[Session, Publish, int, float], None] | None = None
         self.on_transport: Callable[[Link, float], None] | None = None

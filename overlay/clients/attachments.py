@@ -38,6 +38,7 @@ class Attachments(Quiet):
         self.greeting = greeting
         self.subscriptions = subscriptions
         self.drained: Callable[[Client], None] = lambda client: None  # set by Requests
+        self.admitted: Callable[[Client, float], None] = lambda client, now: None  # set by Requests
         self._draining = False  # this broker is about to stop
         self._waiting: dict[Link, Attach] = {}
         sync.on_ready.append(self._serve)
@@ -76,6 +77,8 @@ class Attachments(Quiet):
         ):
             return Refuse("name", f"the id of {attach.name} is not that of its name, or is taken by another")
         old = core.clients.get(attach.client)
+        if old is not None and core.granted is not None and old.key != link.peer:
+            return Refuse("name", f"a client named {attach.name} is here with another key")
         if old is None or old.link is None or old.link is link or old.incarnation == attach.incarnation:
             return None
         return self.greeting.challenge(old, old.link, now)
@@ -124,6 +127,8 @@ class Attachments(Quiet):
 
     def _connect(self, client: Client, link: Link, resumed: bool, now: float) -> None:
         client.link, link.session = link, client
+        client.key = link.peer
+        self.admitted(client, now)
         self.core.names.setdefault(client.id, client.name)
         incoming = client.incoming
         elsewhere = [a for peer in self.core.peers.values() for a in peer.addresses]

@@ -25,6 +25,9 @@ class Client(Session):
         "advertisements",
         "deliveries",
         "ended",
+        "key",
+        "may_ask",
+        "may_publish",
         "since",
         "stall_timer",
         "subscriptions",
@@ -43,6 +46,8 @@ class Client(Session):
         self.advertisements: dict[int, tuple[Key, Filter]] = {}
         self.unadvertising: list[tuple[int, Key]] = []  # when this position is settled
         self.unrestricted = False
+        self.key = ""  # of the link it came by
+        self.may_publish = self.may_ask = EVERYTHING
         self.ended = False  # detached or lost; stays until what it published is settled
         self.since = now
         self.stall_timer: Timer | None = None
@@ -55,8 +60,15 @@ class Client(Session):
 
     def readvertised(self) -> None:
         """The set of advertisements has changed."""
-        self.unrestricted = any(filter == EVERYTHING for filter in self.advertised())
+        free = self.may_publish == EVERYTHING
+        self.unrestricted = free and any(filter == EVERYTHING for filter in self.advertised())
         self.routes.at(-1)
+
+    def grant(self, publish: Filter, ask: Filter) -> None:
+        """What its key may publish and ask from now on."""
+        if (publish, ask) != (self.may_publish, self.may_ask):
+            self.may_publish, self.may_ask = publish, ask
+            self.readvertised()
 
     def introduce(self, publisher: int, name: str, broker_name: str) -> None:
         """Names go out before the first delivery of a publisher."""

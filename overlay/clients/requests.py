@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grapevine.filters.printing import to_text
 from grapevine.wire.messages import (
     Advertisement,
     ClientAdvertise,
@@ -11,6 +12,7 @@ from grapevine.wire.messages import (
     Done,
     Subscription,
 )
+from matching.relations import covers
 from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
 from overlay.clients.client import Client
@@ -28,13 +30,33 @@ class Requests(Quiet):
         self.advertisements = advertisements
         self.subscriptions = subscriptions
         attachments.drained = self._unadvertise_settled
+        attachments.admitted = self._grant
 
     def attach(self, core: Core) -> None:
         self.core = core
+        core.review = self._review
         core.on(ClientSubscribe, self.on_subscribe, Kind.CLIENT)
         core.on(ClientUnsubscribe, self.on_unsubscribe, Kind.CLIENT)
         core.on(ClientAdvertise, self.on_advertise, Kind.CLIENT)
         core.on(ClientUnadvertise, self.on_unadvertise, Kind.CLIENT)
+
+    def _review(self, now: float) -> None:
+        """Grants have changed: whoever is here has what its key has now."""
+        for client in list(self.core.clients.values()):
+            if client.link is not None:
+                self._grant(client, now)
+
+    def _grant(self, client: Client, now: float) -> None:
+        """Take what the client's key may do; subscriptions outside it end."""
+        if self.core.granted is None or client.link is None:
+            return
+        client.grant(*self.core.granted(client.link.number))
+        table = self.subscriptions.table.by_key
+        for number, key in list(client.subscriptions.items()):
+            if not covers(client.may_ask, table[key].item.filter):
+                self.core.refuse("asks for more than its key may")
+                del client.subscriptions[number]
+                self.subscriptions.unsubscribe(client, key, now)
 
     def _confirmation(self, client: Client, request: int) -> Gather:
         link = client.link
@@ -49,6 +71,11 @@ class Requests(Quiet):
         """A request repeated after a resume waits for the same confirmation again."""
         if len(client.subscriptions) >= self.core.settings.clients.subscriptions:
             self.core.tell(Done(message.request, "limit", "too many subscriptions of one client"), client)
+            return
+        if not covers(client.may_ask, message.filter):
+            self.core.refuse("asks for more than its key may")
+            text = f"its key may ask for {to_text(client.may_ask)} only"
+            self.core.tell(Done(message.request, "not-allowed", text), client)
             return
         self.core.tell(Done(message.request, "local"), client)
         gather = self._confirmation(client, message.request)

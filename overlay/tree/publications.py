@@ -121,6 +121,7 @@ NOWHERE = Route(Fan((), []), (), False)
 FAN_SHARED = 8  # destinations; larger fans hardly come again
 FANS_SHARED = 4096
 NAMES_FEW = 3
+OFFER_MASK = 7
 
 
 class Publications(Quiet):
@@ -136,6 +137,7 @@ class Publications(Quiet):
         self._fans_at = -1
         self._few: tuple[str, ...] | None = None
         self._names_at = -1
+        self._phase = 0
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
@@ -244,7 +246,7 @@ class Publications(Quiet):
         self.seen.last[source] = sequences[-1]
         found = [get(publication.attributes) for publication in run]
         if None in found:
-            found = [route or self.route(side, p.attributes) for route, p in zip(found, run)]
+            found = self._find_missing(side, run, found)
         routes: list[Route] = found  # type: ignore[assignment]
         route = routes[0]
         if routes.count(route) == len(routes):
@@ -319,18 +321,42 @@ class Publications(Quiet):
         except WireError:
             self.core.refuse("attributes")
             return NOWHERE
-        names = self._names()
-        if names is None or side is None or (isinstance(side, Client) and not side.unrestricted):
-            return self._find(side, content)
-        key = projection(names, content)
-        route = side.routes.at(self.subscriptions.generation).get(key)
-        if route is None:
-            route = self._find(side, content)
-            side.routes.offer(key, route)
-        return route
+        return self._find(side, content)
 
-    def _names(self) -> tuple[str, ...] | None:
+    def _find_missing(
+        self, side: Side, run: list[Publication], found: list[Route | None]
+    ) -> list[Route | None]:
+        """All routes of a run, of which some are not known by the attributes' bytes. Attributes are offered
+        to the cache once in a while: most of them may never come again."""
+        names = self._deciding(side)
+        if names is None:
+            return [route or self.route(side, p.attributes) for route, p in zip(found, run)]
+        get, offer = side.routes.at(self.subscriptions.generation).get, side.routes.offer
+        self._phase = phase = (self._phase + 1) & OFFER_MASK
+        routes = list(found)
+        for index, publication in enumerate(run):
+            if routes[index] is not None:
+                continue
+            try:
+                content = decode_attributes(publication.attributes)
+            except WireError:
+                self.core.refuse("attributes")
+                routes[index] = NOWHERE
+                continue
+            key = projection(names, content)
+            route = get(key)
+            if route is None:
+                route = self._find(side, content)
+                offer(key, route)
+            routes[index] = route
+            if index & OFFER_MASK == phase:
+                offer(publication.attributes, route)
+        return routes
+
+    def _deciding(self, side: Side) -> tuple[str, ...] | None:
         """The attributes that decide a route, if they are so few that others will often have the same."""
+        if isinstance(side, Client) and not side.unrestricted:
+            return None
         if self._names_at != self.subscriptions.generation:
             self._names_at = self.subscriptions.generation
             self._few = self.subscriptions.mentions.few(NAMES_FEW)
@@ -343,7 +369,8 @@ class Publications(Quiet):
             peers, links = self.choose(side, subscriptions.remote.groups(content))
         deliveries = subscriptions.local.deliveries(content)
         allowed = isinstance(side, Client) and (
-            side.unrestricted or any(matches(f, content) for f in side.advertised())
+            side.unrestricted
+            or (matches(side.may_publish, content) and any(matches(f, content) for f in side.advertised()))
         )
         numbers = tuple([number for number, _ in deliveries])
         return Route(self._fan(peers, links, numbers), tuple([ids for _, ids in deliveries]), allowed)
