@@ -35,16 +35,15 @@ class Mentions:
         return tuple(self._counts) if len(self._counts) <= most else None
 
 
-def projection(names: tuple[str, ...], attributes: Attributes) -> tuple[object, ...]:
-    key: list[object] = []
-    for name in names:
-        value: object = attributes.get(name, _ABSENT)
-        if value is True:
-            value = _TRUE
-        elif value is False:
-            value = _FALSE
-        key.append(value)
-    return tuple(key)
+def projection(names: tuple[str, ...], attributes: Attributes) -> object:
+    """Equal and hashed alike for publications that agree; never bytes."""
+    if len(names) == 1:
+        return _distinct(attributes.get(names[0], _ABSENT))
+    return tuple([_distinct(attributes.get(name, _ABSENT)) for name in names])
+
+
+def _distinct(value: object) -> object:
+    return value if value is not True and value is not False else _TRUE if value else _FALSE
 
 
 def _names(filter: Filter) -> list[str]:

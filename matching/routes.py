@@ -29,7 +29,7 @@ class RouteCache:
             self._once.clear()
         return self.routes
 
-    def offer(self, attributes: bytes | tuple[object, ...], route: Any) -> None:
+    def offer(self, attributes: object, route: Any) -> None:
         """Keep the route if these attributes were offered before in this generation."""
         if attributes not in self._once:
             if len(self._once) >= self._limit:
