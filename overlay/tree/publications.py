@@ -369,7 +369,8 @@ class Publications(Quiet):
             peers, links = self.choose(side, subscriptions.remote.groups(content))
         deliveries = subscriptions.local.deliveries(content)
         allowed = isinstance(side, Client) and (
-            side.unrestricted or any(matches(f, content) for f in side.advertised())
+            side.unrestricted
+            or (matches(side.may_publish, content) and any(matches(f, content) for f in side.advertised()))
         )
         numbers = tuple([number for number, _ in deliveries])
         return Route(self._fan(peers, links, numbers), tuple([ids for _, ids in deliveries]), allowed)
