@@ -12,6 +12,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     brokers: int
     messages: int  # publications that crossed a link or reached a client
+    messages_per_s: int = 0  # of processor time, once all are at work: the median over slices of the load
     deliveries: int
     publications: int
     owed: int  # pairs of settled publication and subscription that were checked

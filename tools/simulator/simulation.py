@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from time import perf_counter
+from statistics import median
+from time import perf_counter, process_time
 from traceback import extract_tb
 
 from grapevine.client.session import SessionSettings
@@ -35,6 +36,7 @@ from tools.simulator.world import World
 
 FRESH = 5  # publications of each publisher in the liveness phase
 STEP_S = 0.25
+SLICES = 40  # of the load, for measuring speed
 BANS_S = 12.0  # a ban on soft links outlives the broker it protected by this and two lost links
 
 
@@ -58,6 +60,7 @@ class Simulation:
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
         self.apps = self._make_apps(world.stream("clients"))
+        self.messages_per_s = 0.0
         lost_after_s = scenario.links.lost_after_s
         self.faults = FaultPlan(
             world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
@@ -171,7 +174,15 @@ class Simulation:
     def safety(self) -> None:
         self.start()
         self.faults.schedule(self.scenario.faults, self.scenario.seconds)
-        self.world.run(self.world.now + self.scenario.seconds)
+        rates = []
+        for _ in range(SLICES):
+            messages, began = self._messages(), process_time()
+            self.world.run(self.world.now + self.scenario.seconds / SLICES)
+            rates.append((self._messages() - messages) / max(process_time() - began, 1e-6))
+        self.messages_per_s = median(rates[SLICES // 2 :])
+
+    def _messages(self) -> int:
+        return sum(broker.forwarded + broker.delivered for broker in self.brokers)
 
     def start(self) -> None:
         random = self.world.stream("start")
@@ -250,7 +261,8 @@ class Simulation:
             seed=self.seed,
             digest=self.digest.hex(),
             brokers=len(self.brokers),
-            messages=sum(broker.forwarded + broker.delivered for broker in self.brokers),
+            messages=self._messages(),
+            messages_per_s=round(self.messages_per_s),
             deliveries=self.oracle.deliveries,
             publications=len(self.oracle.publications),
             owed=self.oracle.owed_checked,

@@ -132,10 +132,16 @@ class Random_:
     """Filters of every operator over few attributes and values, so that they meet and cover each other."""
 
     def advertisement(self, random: Random) -> Filter:
-        return EVERYTHING if random.random() < 0.3 else random_filter(random)
+        """Everything, or a filter that some publications match: who advertises means to publish."""
+        if random.random() < 0.3:
+            return EVERYTHING
+        while True:
+            filter = random_filter(random)
+            if sum(matches(filter, random_attributes(random)) for _ in range(20)) >= 2:
+                return filter
 
     def publication(self, random: Random, advertisement: Filter) -> Attributes:
-        for _ in range(20):
+        for _ in range(40):
             attributes = random_attributes(random)
             if matches(advertisement, attributes):
                 return attributes
