@@ -8,6 +8,7 @@ from random import Random
 import pytest
 import zmq
 
+from daemon.policy import FULL, Grant
 from daemon.receiving import Receiver
 from daemon.sockets import Socket
 from daemon.watch import Watch
@@ -23,6 +24,10 @@ class Allowed:
 
     def __init__(self, *keys: str) -> None:
         self.authorised = frozenset(keys)
+        self.generation = 0
+
+    def grant(self, key: str) -> Grant | None:
+        return FULL if key in self.authorised else None
 
 
 class Carried:

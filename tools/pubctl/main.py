@@ -25,6 +25,7 @@ ENTRIES = {
         ("client", "client", "client", "Clients: ls, info."),
         ("relocate", "relocate", "relocate", "Publishers move: show, plan, apply, set."),
         ("config", "config", "config", "Configurations: check, diff."),
+        ("key", "key", "key", "Keys and roles: new, ls, allow, revoke."),
         ("unit", "unit", "unit", "Brokers of this host under systemd: install, print."),
         ("local", "local", "local", "Brokers of a topology on this machine: up, down, status."),
         ("demo", "demo.command", "demo", "An overlay, publishers and subscribers, and what becomes of them."),
