@@ -21,6 +21,7 @@ from overlay.relocate.relocation import Relocation
 from overlay.settings import CoreSettings
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.chooser import Chooser
+from overlay.softlinks.commands import StrategyCommands
 from overlay.softlinks.forwarding import Forwarding
 from overlay.softlinks.loads import LoadExchange
 from overlay.softlinks.neighbourhoods import Neighbourhoods
@@ -68,6 +69,8 @@ def tree_broker(
     shortcuts = Shortcuts(greeting, sync, neighbourhoods, publications)
     bans = Bans(neighbourhoods, shortcuts)
     loads = LoadExchange(neighbourhoods)
+    chooser = Chooser(neighbourhoods, shortcuts, loads)
+    reports.more_links = chooser.rows
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.
     for behaviour in (
@@ -83,7 +86,8 @@ def tree_broker(
         shortcuts,
         bans,
         loads,
-        Chooser(neighbourhoods, shortcuts, loads),
+        chooser,
+        StrategyCommands(census, chooser),
         delivery_log,
         attachments,
         requests,

@@ -16,7 +16,6 @@ Found = Iterator[tuple[str, str]]
 # Values that the configuration knows and this version does not serve yet.
 UNAVAILABLE: dict[str, tuple[object, ...]] = {
     "overlay.kind": ("chord", "onehop"),
-    "softlinks.strategy": ("SD", "SH", "S1", "S2"),
     "delivery_log.content": (True,),
     "broker.roles": ("coordinator", "dispatcher", "matcher", "backend"),
 }

@@ -103,10 +103,8 @@ class Softlinks(Section, frozen=True):
         Literal["S0", "SD", "SH", "S1", "S2"],
         key("S0 uses none; SD and SH keep the order, S1 and S2 need overlay.ordered = false"),
     ] = "S0"
-    fanout: Annotated[int, key("primary and soft links of one broker at most", ge=1)] = _SOFT.fanout
-    maxlinks: Annotated[int, key("links of one broker at most, the candidates included", ge=1)] = (
-        _SOFT.maxlinks
-    )
+    fanout: Annotated[int, key("primary and soft links of one broker at most", ge=0)] = _SOFT.fanout
+    maxlinks: Annotated[int, key("links of one broker at most, candidates included", ge=1)] = _SOFT.maxlinks
     interval_s: Annotated[float, key("seconds between two choices of links", gt=0)] = _SOFT.interval_s
     uplink_msgs_s: Annotated[
         float, key("publications a second that this broker's uplink carries; 0: not known", ge=0)

@@ -6,7 +6,7 @@ beside the `total`. A question may be meant for one broker (`at`): the others th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -60,6 +60,7 @@ class Reports(Quiet):
         self.publications = publications
         self.attachments = attachments
         self.sent_before = self.delivered_before = 0
+        self.more_links: Callable[[], list[Row]] = list  # soft and candidate links
         reporters = {
             "broker": self.broker,
             "ping": lambda ask: {},
@@ -111,7 +112,8 @@ class Reports(Quiet):
             "subscriptions_known": len(self.subscriptions.table),
             "advertisements": len(self.advertisements.table),
             "accepted": publications.accepted,
-            "forwarded": self.sent_before + sum(peer.out.sent for peer in core.peers.values()),
+            "forwarded": self.sent_before
+            + sum(remote.out.sent for remote in (*core.peers.values(), *core.soft_out.values())),
             "delivered": self.delivered_before + sum(c.out.sent for c in core.numbered.values()),
             "duplicates": publications.duplicates,
             "refused": dict(core.refused),
@@ -135,7 +137,9 @@ class Reports(Quiet):
         return {**self.broker(ask), **self.links(ask)}
 
     def links(self, ask: Ask) -> Row:
-        return _rows(self.greeting.status()["peers"], len(self.core.peers), ask)
+        primary = [{**row, "kind": "primary"} for row in self.greeting.status()["peers"]]
+        rows = primary + self.more_links()
+        return _rows(rows, len(rows), ask)
 
     # --- subscriptions and advertisements ---------------------------------------------------------------
 

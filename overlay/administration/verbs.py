@@ -32,6 +32,7 @@ VERBS: dict[str, Access] = {
     "relocate.plan": Access.READ,
     "relocate.set": Access.WRITE,
     "relocate.apply": Access.WRITE,
+    "strategy.set": Access.WRITE,
     "config": Access.READ,
     "reload": Access.WRITE,
 }

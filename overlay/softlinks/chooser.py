@@ -224,28 +224,48 @@ class Chooser(Quiet):
             "strategy": self.strategy,
             "rounds": self.rounds,
             "uplink_use": round(self.use, 3),
-            "links": [self._row(soft) for soft in self.core.soft_out.values()],
-            "candidates": [self._stub(broker) for broker in self.shortcuts.table.candidates],
+            "links": self.rows(),
             "incoming": len(self.core.soft_in),
         }
+
+    def rows(self) -> list[Status]:
+        """Soft and candidate links, in the form of the primary ones."""
+        softs = [self._row(soft) for soft in self.core.soft_out.values()]
+        return softs + [self._stub(broker) for broker in self.shortcuts.table.candidates]
 
     def _row(self, soft: Soft) -> Status:
         return {
             "name": soft.name,
             "kind": "soft",
             "state": soft.stage.value,
+            "parent": False,
             "distance": len(soft.path),
             "bypasses": [self._name(broker) for broker in soft.path[:-1]],
             "gain": round(self.gains.get(soft.id, 0.0), 1),
             "sent": soft.out.sent,
+            "received": 0,
             "unsettled": soft.out.unsettled,
             "round_trip_ms": round(soft.round_trip_s * 1000, 3),
+            "addresses": list(soft.addresses),
         }
 
     def _stub(self, broker: int) -> Status:
-        distance = self.neighbourhoods.master.distance.get(broker, 0)
-        carried = self.shortcuts.table.candidates[broker].count
-        return {"name": self._name(broker), "kind": "candidate", "distance": distance, "carried": carried}
+        """A candidate has no connection: `sent` is what it would have carried this round."""
+        path = self.neighbourhoods.master.path(broker)
+        return {
+            "name": self._name(broker),
+            "kind": "candidate",
+            "state": "candidate",
+            "parent": False,
+            "distance": len(path),
+            "bypasses": [self._name(b) for b in path[:-1]],
+            "gain": round(self.gains.get(broker, 0.0), 1),
+            "sent": self.shortcuts.table.candidates[broker].count,
+            "received": 0,
+            "unsettled": 0,
+            "round_trip_ms": 0.0,
+            "addresses": [],
+        }
 
     def _name(self, broker: int) -> str:
         nearby = self.neighbourhoods.master.nearby.get(broker)

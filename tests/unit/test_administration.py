@@ -284,6 +284,7 @@ def test_verbs_are_classified() -> None:
         "relocate.apply",
         "relocate.set",
         "reload",
+        "strategy.set",
     }
     assert access("format.disk") is Access.WRITE
 

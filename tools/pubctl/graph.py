@@ -45,9 +45,22 @@ class Edge(msgspec.Struct):
         return self.down + self.up
 
 
+class Shortcut(msgspec.Struct):
+    """A soft link, or a candidate for one, from one broker past others."""
+
+    source: str
+    target: str
+    kind: str
+    state: str
+    sent: int = 0
+    gain: float = 0.0
+    bypasses: list[str] = []
+
+
 class Graph(msgspec.Struct):
     nodes: dict[str, Node]
     edges: dict[tuple[str, str], Edge]
+    shortcuts: list[Shortcut] = []
 
     def children(self, name: str) -> list[str]:
         return [node.name for node in self.nodes.values() if node.parent == name]
@@ -89,6 +102,12 @@ def _node(row: Row) -> Node:
 
 def _enter(graph: Graph, here: str, link: Row) -> None:
     there = link["name"]
+    if (kind := link.get("kind", "primary")) != "primary":
+        bypasses = list(link["bypasses"])
+        graph.shortcuts.append(
+            Shortcut(here, there, kind, link["state"], link["sent"], link["gain"], bypasses)
+        )
+        return
     upper, lower = (there, here) if link["parent"] else (here, there)
     edge = graph.edges.setdefault((upper, lower), Edge(upper, lower, link["state"]))
     if link["state"] != "ready":

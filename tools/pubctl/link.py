@@ -15,11 +15,13 @@ COLUMNS = (
     Column("broker", style="bold"),
     Column("neighbour", style="bold"),
     Column("role"),
+    Column("kind"),
     Column("state"),
     Column("round_trip_ms", "ms", right=True),
     Column("sent", "", count, right=True),
     Column("received", "", count, right=True),
     Column("unsettled", "", count, right=True),
+    Column("gain", "", count, right=True),
     Column("sent_s", "sent/s", count, right=True),
     Column("received_s", "recv/s", count, right=True),
 )
@@ -50,7 +52,10 @@ def link_rows(found: list[Row]) -> list[Row]:
     rows = flat(found)
     for row in rows:
         row["neighbour"] = row.pop("name")
-        row["role"] = "parent" if row.pop("parent") else "child"
+        parent = row.pop("parent")
+        row["role"] = (
+            "shortcut" if row.setdefault("kind", "primary") != "primary" else "parent" if parent else "child"
+        )
     return rows
 
 

@@ -24,6 +24,7 @@ ENTRIES = {
         ("adv", "adv", "adv", "Advertisements: ls."),
         ("client", "client", "client", "Clients: ls, info."),
         ("relocate", "relocate", "relocate", "Publishers move: show, plan, apply, set."),
+        ("strategy", "strategy", "strategy", "Soft links past pure forwarders: set."),
         ("config", "config", "config", "Configurations: check, diff."),
         ("key", "key", "key", "Keys and roles: new, ls, allow, revoke."),
         ("unit", "unit", "unit", "Brokers of this host under systemd: install, print."),

@@ -9,9 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from grapevine.wire.messages import Subscribe, Subscription
 from overlay.links.outgoing import Chunk, Outgoing
+from overlay.links.session import Peer
+from overlay.links.soft import Soft, Stage
 from overlay.relocate.migration import Migration
+from overlay.softlinks.bans import Bans
+from overlay.softlinks.excludes import Narrowed
+from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.table import WorkingTable
 from overlay.tree.advertisements import Advertisements
+from overlay.tree.anchors import onward
 from overlay.tree.announcements import Announcement
 from overlay.tree.covering import Announced
 from overlay.tree.subscriptions import Subscriptions
@@ -105,6 +113,45 @@ def _late_epoch_obeyed() -> list[Replacement]:
     return [(Migration, "_obeyed", lambda self, entry, update: True)]
 
 
+def _exclude_list_ignored() -> list[Replacement]:
+    choose = WorkingTable.choose
+
+    def blind(self: WorkingTable, side: Any, numbers: Any) -> Any:
+        return choose(self, side.session if isinstance(side, Narrowed) else side, numbers)
+
+    return [(WorkingTable, "choose", blind)]
+
+
+def _promotion_not_settled() -> list[Replacement]:
+    rise = Shortcuts._rise
+
+    def hasty(self: Shortcuts, soft: Soft, now: float) -> None:
+        rise(self, soft, now)
+        if soft.stage is Stage.RISING:
+            self._risen(soft)
+
+    return [(Shortcuts, "_rise", hasty)]
+
+
+def _anchor_not_adjusted() -> list[Replacement]:
+    def stuck(self: Subscriptions, number: int, peer: Peer) -> Announcement:
+        item = self.table.entry(number).item
+        path = (item.path[0], *onward(item.path, self.core.id, self.delta)[1:])
+        announcement = self.announcements.new(peer)
+        passed_on = Subscription(item.origin, item.serial, item.home, path, item.filter)
+        self.core.tell(Subscribe(announcement.stamp, passed_on), peer)
+        return announcement
+
+    return [(Subscriptions, "_tell", stuck)]
+
+
+def _bypass_ban_ignored() -> list[Replacement]:
+    return [
+        (Bans, "_passes", lambda self, soft, broker: False),
+        (Shortcuts, "barred", lambda self, path: False),
+    ]
+
+
 MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "no-reannouncement": _no_reannouncement,
     "early-confirmation": _early_confirmation,
@@ -119,6 +166,10 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "operation-2-skipped": _operation_2_skipped,
     "operation-3-skipped": _operation_3_skipped,
     "late-epoch-obeyed": _late_epoch_obeyed,
+    "exclude-list-ignored": _exclude_list_ignored,
+    "promotion-not-settled": _promotion_not_settled,
+    "anchor-not-adjusted": _anchor_not_adjusted,
+    "bypass-ban-ignored": _bypass_ban_ignored,
 }
 
 
