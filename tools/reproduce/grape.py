@@ -85,7 +85,7 @@ def _setting(
     size: dict[str, float],
 ) -> Setting:
     """Nobody moves in the baseline, so it needs no time to come to rest; POP needs most."""
-    seconds = 40.0 if relocation is None else 130.0 if relocation.algorithm == "grape" else 200.0
+    seconds = 40.0 if relocation is None else 130.0 if relocation.algorithm == "grape" else 300.0
     if not quick:
         seconds = 90.0 if relocation is None else 1080.0
     setting = Setting(name, holders, workload, relocation, seconds=seconds)
