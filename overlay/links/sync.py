@@ -24,6 +24,7 @@ class Sync(Quiet):
 
     def __init__(self) -> None:
         self.forget_stale: list[Callable[[Peer, float], None]] = []
+        self.forget_shadows: list[Callable[[Peer, float], None]] = []
         self.on_ready: list[Callable[[float], None]] = []
         self.seeking: Callable[[], bool] = lambda: False  # a configured parent is not reached yet
         self._written: list[tuple[str, tuple[str, ...]]] = []
@@ -45,7 +46,11 @@ class Sync(Quiet):
             self.check_all(now)
 
     def on_tables_sent(self, peer: Peer, message: TablesSent, now: float) -> None:
+        """What it no longer says and what never counted goes now: if two neighbours both waited for the
+        other's SyncDone to forget it, neither would ever say it."""
         peer.tables_received = True
+        for forget in self.forget_shadows:
+            forget(peer, now)
         self.check(peer, now)
 
     def on_sync_done(self, peer: Peer, message: SyncDone, now: float) -> None:

@@ -42,6 +42,7 @@ class Advertisements(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
         self.announcements.sync.forget_stale.append(self._forget_stale)
+        self.announcements.sync.forget_shadows.append(self._forget_shadows)
         core.on(Advertise, self.on_advertise)
         core.on(Unadvertise, self.on_unadvertise)
 
@@ -220,6 +221,11 @@ class Advertisements(Quiet):
             self._forget(entry, session, now)
         self.table.drop(session)
         self.lingering.pop(session, None)
+
+    def _forget_shadows(self, peer: Peer, now: float) -> None:
+        for entry in self.table.stale(peer):
+            if entry.source is not peer:
+                self._forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

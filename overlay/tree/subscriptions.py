@@ -50,6 +50,7 @@ class Subscriptions(Quiet):
         self.delta = core.settings.overlay.delta
         self.flooding = core.settings.tree.routing == "flooding"
         self.announcements.sync.forget_stale.append(self._forget_stale)
+        self.announcements.sync.forget_shadows.append(self._forget_shadows)
         core.on(Subscribe, self.on_subscribe)
         core.on(Unsubscribe, self.on_unsubscribe)
 
@@ -243,6 +244,11 @@ class Subscriptions(Quiet):
         for entry in self.table.of(session):
             self._forget(entry, session, now)
         self.table.drop(session)
+
+    def _forget_shadows(self, peer: Peer, now: float) -> None:
+        for entry in self.table.stale(peer):
+            if entry.source is not peer:
+                self._forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

@@ -38,7 +38,7 @@ PER_NEIGHBOUR = {
     "Table._of",
 }
 # Put together at start, free numbers, and caches that a change of the tables empties.
-FIXED = ("Census.reporters", "Sync.on_ready", "Sync.forget_stale", "Advertisements.on_gone", "Dispatch.")
+FIXED = ("Census.reporters", "Sync.on_ready", "Sync.forget_", "Advertisements.on_gone", "Dispatch.")
 CACHES = ("Route.", "RouteCache.", "Fan.", "Publications._fans", "Forwarding._sides")
 # Who is near, and the links between brokers: there without any client.
 MAPS = (
