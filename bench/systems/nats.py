@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes, read_until
 from bench.workloads import Topics
 
 
@@ -58,4 +58,4 @@ class Nats(Process):
         for burst in bursts:
             connection.sendall(burst)
         connection.sendall(b"PING\r\n")
-        assert connection.recv(65536).endswith(b"PONG\r\n")
+        read_until(connection, lambda said: b"PONG\r\n" in said)
