@@ -17,6 +17,7 @@ from overlay.settings import (
     CoreSettings,
     LinkSettings,
     OverlaySettings,
+    RelocationSettings,
     SoftLinkSettings,
     TreeSettings,
 )
@@ -101,6 +102,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: LinkSettings = LinkSettings()  # the brokers' own sections
     attachments: ClientSettings = ClientSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
+    relocation: RelocationSettings = RelocationSettings()
 
 
 def draw(span: Whole, random: Random) -> int:
@@ -122,6 +124,7 @@ def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...
         links=scenario.links,
         clients=scenario.attachments,
         softlinks=scenario.softlinks,
+        relocation=scenario.relocation,
     )
 
 
