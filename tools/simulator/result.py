@@ -24,6 +24,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     violation_count: int
     virtual_s: float
     seconds: float
+    memory_mb: int = 0  # the largest that this process has been
     mutant: str = ""
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from time import perf_counter, process_time
 from traceback import extract_tb
@@ -274,4 +275,5 @@ class Simulation:
             violation_count=self.oracle.violation_count,
             virtual_s=self.world.now,
             seconds=seconds,
+            memory_mb=getrusage(RUSAGE_SELF).ru_maxrss // 1024,
         )
