@@ -21,7 +21,7 @@ class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    window: int = 16_384  # publications a peer may have unsettled with us
+    window: int = 65_536  # publications a peer may have unsettled with us
     lost_after_s: float = 30.0  # suspended links are given up after this
     ping_s: float = 2.0  # silence before a ping; three of them without a word end the link
     greet_s: float = 2.0  # an unanswered HELLO is given up after this
@@ -31,7 +31,7 @@ class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    window: int = 16_384  # unsettled publications a client may have with us
+    window: int = 65_536  # unsettled publications a client may have with us
     queue: int = 100_000  # deliveries that wait for a slow subscriber's credit
     stall_s: float = 1.0  # a silent subscriber holds settling no longer than this
     subscriptions: int = 200_000  # of one client
