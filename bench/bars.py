@@ -76,7 +76,9 @@ BARS = (
     Bar("quotes-10000 over 100 clients, publications/s", 10_000, _publications("quotes-10000x100")),
     Bar("quotes-40000 over 100 clients, publications/s", 5_000, _publications("quotes-40000x100")),
     Bar(
-        "a chain of three, of one broker's T1", 0.25, _ratio(("grapevine x3", "chain-3"), ("grapevine", "T1"))
+        "a chain of three, of one broker's T1",
+        0.25,
+        _ratio(("grapevine x3", "chain-3"), ("grapevine x1", "chain-1")),
     ),
 )
 

@@ -67,7 +67,7 @@ def pairs(wanted: list[str], peers: list[System], scale: float, data: Path | Non
     if "quotes" in wanted:
         yield from _quotes_pairs(ours, secured, scale, data)
     if "chain" in wanted:
-        for count in (3, 7):
+        for count in (1, 3, 7):
             workload = _shorter(topics["T1"], 2)._replace(name=f"chain-{count}")
             yield Grapevine(f"grapevine x{count}", brokers=count), workload
     if "clients" in wanted:

@@ -1,7 +1,7 @@
 """`python -m bench.report [--results bench/results]`: docs/benchmarks.md and its pictures from measured documents.
 
 Every document is what a bench prints with `-o json`, kept under its name: broker.json, latency.json, memory.json,
-startup.json, scale.json, features.json. What is not there is left out. `--check` judges broker.json against the bars
+startup.json, scale.json, features.json. What is not there is left out, broker-1.json, broker-2.json... are one. `--check` judges broker.json against the bars
 and fails if one is missed.
 """  # noqa: E501
 
@@ -24,7 +24,17 @@ COLOURS = {"grapevine": "#1b7837", "grapevine-curve": "#7fbf7b", "nats": "#2166a
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    """By name. What was measured in several runs (broker-1.json, broker-2.json) is one document."""
+    documents: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.json")):
+        document = json.loads(path.read_text())
+        known = documents.setdefault(path.stem.partition("-")[0], document)
+        if known is not document:
+            known["rows"] += document["rows"]
+            known["missing"] += document["missing"]
+            known["rounds"] = min(known["rounds"], document["rounds"])
+            known["machine"]["load"] = max(known["machine"]["load"], document["machine"]["load"])
+    return documents
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
