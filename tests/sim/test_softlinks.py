@@ -1,5 +1,5 @@
-"""A share of the seeds with soft links: settled exactly once, in order where that is promised, tables as brute
-force says; and the mistakes that must be seen."""
+"""A share of the seeds with soft links: settled exactly once, in order where that is promised, tables as
+brute force says; and the mistakes that must be seen."""
 
 from __future__ import annotations
 
