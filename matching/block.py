@@ -2,7 +2,8 @@
 
 * Each attribute has its `Segments`; `out` of the rows a publication falls in, ORed, leaves the candidates
   as zeros. Listing them checks all exactly: `cells` (see `bounds`) are compared for all of them at once. A
-  slot is `odd` if the cells do not say all of it; then its predicates are asked one by one.
+  slot is `odd` if the cells do not say all of it; then its predicates are asked one by one. It is `vague`
+  if it is more than intervals of numbers; then questions about filters are not decided here.
 * "Which groups" does not list many: candidates without an `edge` bit match for sure, and are seen as bytes
   that have an owner. Those on an edge are checked for groups not found by then.
 * An attribute gets segments when enough rows ask for it; until then the rows that do are `unsure`: on the
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from grapevine.filters.normal import Predicate, Value
+from grapevine.filters.normal import Op, Predicate, Value
 from matching import kernel
 from matching.bounds import number_bounds, number_pair
 from matching.check import satisfied
@@ -57,6 +58,7 @@ class Block:
         self._cells = np.full((self.capacity, 0), -inf)
         self._dead = _ones(self.capacity)
         self._odd = bitarray(self.capacity, endian="little")
+        self._vague = bitarray(self.capacity, endian="little")
         self._unsure = bitarray(self.capacity, endian="little")
         self._end = self.capacity  # `last` has taken what lies behind
 
@@ -108,15 +110,16 @@ class Block:
             bounds = number_bounds(predicate)
             if bounds is None:
                 crowded = table.set(slot, predicate)
-                self._odd[slot] = 1
+                self._vague[slot] = 1
+                bounds = self._code(slot, table, predicate)
             else:
-                least, greatest = bounds
-                crowded = table.narrow(slot, least, greatest)
-                column = 2 * table.index
-                if least > cells[column]:
-                    cells[column] = least
-                if -greatest > cells[column + 1]:
-                    cells[column + 1] = -greatest
+                crowded = table.narrow(slot, *bounds)
+            least, greatest = bounds
+            column = 2 * table.index
+            if least > cells[column]:
+                cells[column] = least
+            if -greatest > cells[column + 1]:
+                cells[column + 1] = -greatest
             if crowded >= 0:
                 crowds.append((table, crowded))
         self._cells[slot] = cells
@@ -127,9 +130,20 @@ class Block:
             if attribute not in self._table:  # asking for one may make another's segments
                 self._ask(slot, attribute)
 
+    def _code(self, slot: int, table: Segments, predicate: Predicate) -> tuple[float, float]:
+        """Cells for what is no interval of numbers: a text that must be equal has a number, others are odd.
+
+        Numbers of texts and bounds of numbers share columns, because the bits have told the types apart.
+        """
+        if predicate.op == Op.EQ and isinstance(predicate.operand, str):
+            code = table.codes.use(predicate.operand)
+            return code, code
+        self._odd[slot] = 1
+        return -inf, inf
+
     def plain(self, slots: list[int]) -> list[int]:
-        odd = self._odd
-        return [slot for slot in slots if not odd[slot]]
+        vague = self._vague
+        return [slot for slot in slots if not vague[slot]]
 
     def ends(self, table: int, slots: list[int]) -> tuple[Floats, Floats]:
         cells = self._cells.take(slots, 0)
@@ -144,7 +158,7 @@ class Block:
         """A row asks for an attribute without segments."""
         slots = self._asked.setdefault(attribute, {})
         slots[slot] = None
-        self._unsure[slot] = self._odd[slot] = 1
+        self._unsure[slot] = self._odd[slot] = self._vague[slot] = 1
         popular = min(256, max(8, self._live // 64))
         if len(self.tables) < _AT_ONCE or (len(slots) >= popular and self._room_for_table()):
             self._make_table(attribute)
@@ -157,7 +171,7 @@ class Block:
         slots = self._asked.pop(attribute)
         for slot in slots:
             self._unset(slot)
-            self._unsure[slot] = self._odd[slot] = 0
+            self._unsure[slot] = self._odd[slot] = self._vague[slot] = 0
         table = Segments(attribute, len(self.tables), self.capacity)
         self.tables.append(table)
         self._table[attribute] = table
@@ -172,6 +186,8 @@ class Block:
             if table is not None:
                 table.count -= 1
                 table.clear(slot)
+                if predicate.op == Op.EQ and isinstance(predicate.operand, str):
+                    table.codes.drop(predicate.operand)
             else:
                 self._unask(slot, predicate.attribute)
 
@@ -188,7 +204,7 @@ class Block:
         self._unset(slot)
         self._rows[slot] = None
         self._dead[slot] = 1
-        self._odd[slot] = self._unsure[slot] = 0
+        self._odd[slot] = self._unsure[slot] = self._vague[slot] = 0
         self._slots.give(slot, row.group)
         self._live -= 1
 
@@ -207,6 +223,7 @@ class Block:
         self._cells = np.concatenate((self._cells, np.full((more, self._cells.shape[1]), -inf)))
         self._dead.extend(_ones(more))
         self._odd.extend(bitarray(more))
+        self._vague.extend(bitarray(more))
         self._unsure.extend(bitarray(more))
         self.capacity = self._end = capacity
         return True
@@ -223,6 +240,10 @@ class Block:
             if type(value) is float:
                 rows.append(table.out[3 + bisect_right(table.cuts, value)])
                 point += (value, -value)
+            elif type(value) is str:
+                rows.append(table.out[table.row(value)])
+                code = table.codes.of.get(value, -1.0)
+                point += (code, -code)
             else:
                 rows.append(table.out[table.row(value)])
                 point += number_pair(value)
@@ -316,10 +337,10 @@ class Block:
                 out |= table.out[table.row(end)]
         slots = zeros(out)
         point = [bound for table in self.tables for bound in profile.least(table.attribute)]
-        return self._split(profile, slots[self._at_or_below(slots, point)])
+        return self._split(profile, self._may(slots, point))
 
     def covered(self, profile: Profile) -> Split:
-        """What lies just beyond an interval's ends must not be in; odd rows always may be covered."""
+        """What lies just beyond an interval's ends must not be in; vague rows always may be covered."""
         inside = ~self._dead
         bounds: list[tuple[int, float]] = []
         for attribute, (low, high) in profile.numbers.items():
@@ -335,9 +356,9 @@ class Block:
         slots = zeros(~inside)
         for column, bound in bounds:
             slots = slots[self._cells[slots, column] >= bound]
-        odd = (~self._dead & self._odd).search(1)
+        vague = (~self._dead & self._vague).search(1)
         return self._split(
-            profile, np.array(sorted({*slots.tolist(), *odd}), np.int64), self._missing(profile)
+            profile, np.array(sorted({*slots.tolist(), *vague}), np.int64), self._missing(profile)
         )
 
     def _missing(self, profile: Profile) -> bool:
@@ -350,7 +371,12 @@ class Block:
     def overlapping(self, profile: Profile) -> Split:
         slots = zeros(self._dead)
         point = [bound for table in self.tables for bound in profile.crossed(table.attribute)]
-        return self._split(profile, slots[self._at_or_below(slots, point)])
+        return self._split(profile, self._may(slots, point))
+
+    def _may(self, slots: Ints, point: list[float]) -> Ints:
+        """Those below the point, and those of which the cells do not say enough."""
+        vague = np.unpackbits(_octets(self._vague), bitorder="little").view(np.bool_)
+        return slots[self._at_or_below(slots, point) | vague[slots]]
 
     def _at_or_below(self, slots: Ints, point: list[float]) -> npt.NDArray[np.bool_]:
         below: npt.NDArray[np.bool_] = np.logical_and.reduce(
@@ -359,13 +385,13 @@ class Block:
         return below
 
     def _split(self, profile: Profile, slots: Ints, none_plain: bool = False) -> Split:
-        """Decided by the cells, unless a row is odd or the profile is not exact."""
+        """Decided by the cells, unless a row is vague or the profile is not exact."""
         rows = [(slot, row) for slot in slots.tolist() if (row := self._rows[slot]) is not None]
         if not profile.exact:
             return [], [row for _, row in rows]
-        odd = self._odd
-        plain = [] if none_plain else [row for slot, row in rows if not odd[slot]]
-        return plain, [row for slot, row in rows if odd[slot]]
+        vague = self._vague
+        plain = [] if none_plain else [row for slot, row in rows if not vague[slot]]
+        return plain, [row for slot, row in rows if vague[slot]]
 
     # For people
 

@@ -91,7 +91,8 @@ class Columns:
             if last in self._extra:
                 self._extra[slot] = self._extra.pop(last)
         self._changed()
-        if last * 4 < self._cells.shape[1] and last > 32:
+        coded = sum(map(len, self._codes.values()))
+        if (last * 4 < self._cells.shape[1] and last > 32) or coded > 64 + 4 * last:
             self._lay(self._rows)  # also drops columns and codes that nobody uses any more
 
     def last(self, count: int) -> list[Row]:

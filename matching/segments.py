@@ -33,6 +33,29 @@ MIN_EDGES = 32  # fewer on one row are not worth a split
 _MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
 
 
+class Codes:
+    """Numbers for the texts that slots must equal, for as long as one does."""
+
+    __slots__ = ("_next", "_uses", "of")
+
+    def __init__(self) -> None:
+        self.of: dict[str, float] = {}
+        self._uses: dict[str, int] = {}
+        self._next = 0
+
+    def use(self, text: str) -> float:
+        if text not in self.of:
+            self.of[text] = float(self._next)
+            self._next += 1
+        self._uses[text] = self._uses.get(text, 0) + 1
+        return self.of[text]
+
+    def drop(self, text: str) -> None:
+        self._uses[text] -= 1
+        if not self._uses[text]:
+            del self._uses[text], self.of[text]
+
+
 class Slots(Protocol):
     """What a table asks about the slots whose bits it keeps."""
 
@@ -54,6 +77,7 @@ class Segments:
         "_load",
         "attribute",
         "capacity",
+        "codes",
         "count",
         "cuts",
         "edge",
@@ -68,6 +92,7 @@ class Segments:
         self.count = 0  # slots with a predicate here
         self.cuts: list[float] = []
         self.texts: list[str] = []
+        self.codes = Codes()
         self._limit = MIN_EDGES
         self._cells = np.zeros((2, 0, 0), np.uint8)
         self.capacity = 0

@@ -27,7 +27,7 @@ def predicate(random: Random, name: str, spot: int) -> Predicate:
     low = spot + random.randrange(40)
     high = low + random.randint(1, 30)
     open_ends = (random.random() < 0.5, random.random() < 0.5)
-    kind = random.randrange(10)
+    kind = random.randrange(11)
     if kind < 4:
         return Predicate(name, Op.RANGE, (low, high, *open_ends))
     if kind == 4:
@@ -41,6 +41,8 @@ def predicate(random: Random, name: str, spot: int) -> Predicate:
         return Predicate(name, Op.RANGE, (first, last, *open_ends))
     if kind == 8:
         return Predicate(name, Op.IN, (low, high))
+    if kind == 9:
+        return Predicate(name, Op.RANGE, (low, low + 1, *open_ends))
     return Predicate(name, Op.NE, low)
 
 
@@ -49,6 +51,8 @@ def form(random: Random, spot: int, key: str | None) -> Filter:
     found: list[Conjunction] = []
     for _ in range(2 if random.random() < 0.1 else 1):
         predicates = [predicate(random, name, spot) for name in names]
+        if key is not None and random.random() < 0.5:  # an equality that more rows share than the key
+            predicates.append(Predicate("all", Op.EQ, random.choice(("x", "y"))))
         if key is not None:
             predicates.append(Predicate("key", Op.EQ, key))
         found.append(tuple(sorted(predicates, key=predicate_key)))
@@ -61,7 +65,7 @@ def point(random: Random, spot: int) -> dict[str, Value]:
         name: text(random, spot) if random.random() < 0.2 else spot + random.randrange(-10, 80)
         for name in names
     }
-    return values | {"key": "k"}
+    return values | {"key": "k", "all": random.choice(("x", "y", "z", 1))}
 
 
 def compare(index: Index, scan: Scan, random: Random, spot: int, key: str | None) -> None:
