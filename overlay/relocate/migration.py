@@ -30,6 +30,7 @@ from grapevine.wire.relocation import (
     Relocated,
     RelocateEnd,
 )
+from matching.relations import covers
 from overlay.behaviour import Quiet, Status
 from overlay.clients.attachments import Attachments
 from overlay.clients.client import Client
@@ -336,6 +337,7 @@ class Migration(Quiet):
             and entry.source is ahead
             and entry.item.moves < message.moves
             and moved.number not in client.advertisements
+            and covers(client.may_publish, entry.item.filter)
         )
 
     def _tell_moved(self, passage: Passage) -> None:
