@@ -16,11 +16,18 @@ def test_publishers_move_and_nothing_else_happens(seed: int) -> None:
     assert result.faults["relocation"] > 0
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_publishers_move_while_everything_fails(seed: int) -> None:
     result = simulate(find("relocation"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
     assert result.owed > 0
+
+
+@pytest.mark.parametrize("algorithm", ["pop", "grape"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_algorithms_move_publishers_by_themselves(algorithm: str, seed: int) -> None:
+    result = simulate(find(f"relocation-{algorithm}"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
 
 
 # Where each was last seen; when the code changes, so may the seed, and the others are tried.
