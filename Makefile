@@ -6,7 +6,7 @@ PYTHON ?= python3
 UV     ?= $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/bin/uv)
 EXTRAS ?= figures deploy
 GROUPS ?= dev fuzz
-BENCH  ?= broker latency features scale memory startup profile matching
+BENCH  ?= everything matching
 
 SYNC = $(UV) sync --locked --inexact $(EXTRAS:%=--extra %) $(GROUPS:%=--group %)
 RUN  = $(UV) run --no-sync
@@ -42,7 +42,7 @@ proof: setup  ## every claim in full; resumable, hours (PROOF="--list", PROOF="-
 	$(RUN) python -m tools.proof $(PROOF)
 
 bench: GROUPS += bench
-bench: setup  ## the measurements of bench/, one file a question (BENCH="matching" picks some)
+bench: setup  ## the measurements of bench/, one file a question (BENCH="broker latency" picks some)
 	@set -e; for question in $(BENCH); do echo "== bench.$$question"; $(RUN) python -m bench.$$question; done
 
 bench-guard: GROUPS += bench

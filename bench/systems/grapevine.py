@@ -21,6 +21,7 @@ from grapevine.wire import decode, encode_attributes, encode_publications, encod
 from grapevine.wire.messages import ClientAdvertise, Publication
 
 READY_S = 30.0
+ACKNOWLEDGED = 1_024
 
 
 class Grapevine:
@@ -31,7 +32,7 @@ class Grapevine:
         name: str = "grapevine",
         brokers: int = 1,
         curve: bool = False,
-        acknowledge_every: int = 1,
+        acknowledge_every: int = ACKNOWLEDGED,
         **sections: dict[str, Any],
     ) -> None:
         self.name = name

@@ -124,11 +124,11 @@ class Raw:
 class Readers:
     """Subscribers on one poller: everything that comes is counted, acknowledged and, if wanted, kept."""
 
-    def __init__(self, clients: list[Raw], expected: list[int], keep: bool, every: int = 1) -> None:
+    def __init__(self, clients: list[Raw], expected: list[int], keep: bool, every: int) -> None:
         self.clients = clients
         self.expected = expected
         self.keep = keep
-        self.every = every  # acknowledge after so many publications
+        self.every = every  # acknowledge after so many publications, and whenever there is nothing to read
         self.frames: list[list[bytes]] = [[] for _ in clients]
 
     def read(self) -> float:
@@ -140,9 +140,12 @@ class Readers:
             poller.register(client.socket, zmq.POLLIN)
             places[client.socket] = place
         missing = sum(amount > 0 for amount in left)
-        owed = [0] * len(left)
+        owed: dict[int, int] = {}
         while missing:
-            events = poller.poll(60_000)
+            events = poller.poll(0)
+            if not events:
+                self._acknowledge(owed)
+                events = poller.poll(60_000)
             if not events:
                 raise TimeoutError(f"{sum(left)} deliveries never came")
             for ready_socket, _ in events:
@@ -150,12 +153,20 @@ class Readers:
                 count = self._drain(place)
                 before = left[place]
                 left[place] = before - count
-                owed[place] += count
-                if owed[place] >= self.every or left[place] <= 0 < count:
-                    self.clients[place].acknowledge()
-                    owed[place] = 0
                 missing -= before > 0 >= left[place]
-        return time.monotonic()
+                if count and owed.get(place, 0) + count >= self.every:
+                    self._acknowledge({place: count})
+                    owed.pop(place, None)
+                elif count:
+                    owed[place] = owed.get(place, 0) + count
+        ended = time.monotonic()
+        self._acknowledge(owed)
+        return ended
+
+    def _acknowledge(self, owed: dict[int, int]) -> None:
+        for place in owed:
+            self.clients[place].acknowledge()
+        owed.clear()
 
     def _drain(self, place: int) -> int:
         client = self.clients[place]
