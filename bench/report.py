@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.bars import judge
+from bench.guard import COMMITTED
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -84,7 +85,7 @@ TITLES = {
 
 
 def page(documents: dict[str, dict[str, Any]], pictures: list[str]) -> str:
-    parts = [METHOD.read_text().rstrip()]
+    parts = [METHOD.read_text().rstrip(), counted()]
     for name, (title, command) in TITLES.items():
         document = documents.get(name)
         if document is None:
@@ -95,6 +96,14 @@ def page(documents: dict[str, dict[str, Any]], pictures: list[str]) -> str:
         parts += [f"![{title}]({file})" for file in pictures if file.startswith(f"benchmarks-{name}")]
         parts.append(markdown(document["rows"]))
     return "\n\n".join(parts) + "\n"
+
+
+def counted() -> str:
+    """The committed figures of the guard, which are the same on every machine."""
+    lines = ["| counted per publication | bytecodes | calls into C |", "|---|---|---|"]
+    for python, figures in json.loads(COMMITTED.read_text()).items():
+        lines += [f"| {w}, Python {python} | {f['bytecodes']} | {f['calls']} |" for w, f in figures.items()]
+    return "\n".join(lines)
 
 
 def _missing(gap: dict[str, str]) -> str:
