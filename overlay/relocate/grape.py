@@ -99,6 +99,8 @@ class Grape:
     def note(self, side: Session, publication: Publication, id: SessionId, index: int) -> None:
         """A publication of a session passes."""
         source = (publication.publisher, publication.incarnation)
+        if not self.tracer.known(source):
+            return  # late: nobody would forget it
         trace = self.noted.get(source)
         if trace is None or trace.id != id:
             trace = self.noted[source] = SessionTrace(id)

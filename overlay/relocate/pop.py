@@ -83,7 +83,7 @@ class Pop:
             self._open.pop(key, None)
             counts = {broker: result.subscribers for broker, result in gather.answers}
             complete = not gather.missing and all(result.complete for _, result in gather.answers)
-            if complete:
+            if complete and self.tracer.known(source):
                 table = self.tables.setdefault(source, PublisherProfileTable())
                 table.record(local, {broker: float(count) for broker, count in counts.items()})
             if isinstance(side, Client):

@@ -181,8 +181,9 @@ class Relocation(Quiet):
         self.grape.forget_publisher((publisher, incarnation))
 
     def _gone(self, advertisement: Advertisement) -> None:
-        if not self.advertisements.of_publisher(advertisement.publisher):
-            self._turned(advertisement.publisher, advertisement.incarnation)
+        source = (advertisement.publisher, advertisement.incarnation)
+        if not self.tracer.known(source):
+            self._turned(*source)
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Client):

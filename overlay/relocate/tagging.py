@@ -12,6 +12,7 @@ from grapevine.wire.relocation import TRACE, SessionId, decode_trace, encode_tra
 from overlay.core import Core
 from overlay.links.session import Session
 from overlay.settings import RelocationSettings
+from overlay.tree.duplicates import Source
 from overlay.tree.publications import Publications, Route
 
 
@@ -43,6 +44,12 @@ class Tracer:
             if kind == TRACE:
                 return decode_trace(value)
         return None
+
+    def known(self, source: Source) -> bool:
+        """Whether the publisher still advertises: what is noted of it ends with that."""
+        publisher, incarnation = source
+        advertised = self.publications.advertisements.of_publisher(publisher)
+        return any(advertisement.incarnation == incarnation for advertisement in advertised)
 
     def route(self, side: Session, publication: Publication) -> Route:
         return self.publications.route(side, publication.attributes)
