@@ -1,7 +1,7 @@
 """How much of its rate does an honest pair of clients keep while strangers hold half-open connections?
 
-Pairs of equal runs, with and without `--strangers` connections that send nothing or random bytes; the result is
-the median of the pairs' ratios, the last line is JSON.
+Pairs of equal runs, with and without `--strangers` connections that send nothing or random bytes; the result
+is the median of the pairs' ratios, the last line is JSON.
 """
 
 from __future__ import annotations

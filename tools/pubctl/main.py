@@ -29,6 +29,7 @@ ENTRIES = {
         ("key", "key", "key", "Keys and roles: new, ls, allow, revoke."),
         ("unit", "unit", "unit", "Brokers of this host under systemd: install, print."),
         ("local", "local", "local", "Brokers of a topology on this machine: up, down, status."),
+        ("deploy", "deploy", "deploy", "Brokers of a topology on many hosts, by ssh: up, down, upgrade..."),
         ("demo", "demo.command", "demo", "An overlay, publishers and subscribers, and what becomes of them."),
         ("sim", "sim", "sim", "Simulated overlays: run."),
         ("bench", "bench", "bench", "Measurements, one a question."),
