@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -66,8 +67,8 @@ class Core:
         self.on_greeting = self.dispatch.on_greeting
         self.on_command = self.dispatch.on_command
         self._work: deque[Callable[[float], bool]] = deque()
-        self._sessions = 0
-        self._serial = incarnation << 24
+        self.session_numbers = count(1)
+        self._serials = count((incarnation << 24) + 1)
 
     # --- put together -------------------------------------------------------------------------------
 
@@ -75,14 +76,9 @@ class Core:
         self.behaviours.append(behaviour)
         behaviour.attach(self)
 
-    def number_session(self) -> int:
-        self._sessions += 1
-        return self._sessions
-
     def serial(self) -> int:
         """A number that this broker never gives twice, in no incarnation."""
-        self._serial += 1
-        return self._serial
+        return next(self._serials)
 
     # --- inputs -------------------------------------------------------------------------------------
 
@@ -96,18 +92,15 @@ class Core:
             self.on_transport(link, now)
 
     def link_down(self, number: int, now: float) -> None:
-        link = self.links.pop(number, None)
-        if link is None:
+        if (link := self.links.pop(number, None)) is None:
             return
-        if link.session is None:
-            if self.on_untaken is not None:
-                self.on_untaken(link, now)
-        elif link.session.link is link:
+        if link.session is not None and link.session.link is link:
             self.suspend(link.session, now)
+        elif link.session is None and self.on_untaken is not None:
+            self.on_untaken(link, now)
 
     def publications(self, number: int, batch: Batch | Publish, now: float) -> None:
-        link = self.links.get(number)
-        if link is None:
+        if (link := self.links.get(number)) is None:
             return
         link.heard_at = now
         session = link.session
@@ -131,8 +124,7 @@ class Core:
             self.refuse("kind")
 
     def receive(self, number: int, message: Message, now: float) -> None:
-        link = self.links.get(number)
-        if link is None:
+        if (link := self.links.get(number)) is None:
             return
         link.heard_at = now
         kind = message.kind
@@ -143,7 +135,7 @@ class Core:
         elif link.session is None:
             self.send(Reset(), link)
         elif kind == Marks.kind:
-            self.take_marks(link.session, message)  # type: ignore[arg-type]
+            link.session.take_marks(message)  # type: ignore[arg-type]
         elif (handler := self.dispatch.handler(kind, link.session.kind)) is not None:
             handler(link.session, message, now)
         else:
@@ -178,10 +170,9 @@ class Core:
 
     def work(self, now: float) -> bool:
         """One bounded piece of deferred work; True while some is left."""
-        if self._work:
-            piece = self._work.popleft()
-            if piece(now):
-                self._work.append(piece)
+        if self._work and not self._work[0](now):
+            self._work.popleft()
+        self._work.rotate(-1)
         return bool(self._work)
 
     def flush(self, now: float) -> Outbox:
@@ -256,16 +247,3 @@ class Core:
     def validate(self) -> None:
         for behaviour in self.behaviours:
             behaviour.validate()
-
-    def take_marks(self, session: Session, marks: Marks) -> None:
-        if marks.epoch != session.epoch:
-            return
-        fresh = marks.cuts[max(0, session.cuts_seen - marks.cuts_first) :]
-        session.out.cut_by(fresh, marks.settled)
-        session.cuts_seen = max(session.cuts_seen, marks.cuts_first + len(marks.cuts))
-        session.incoming.cuts_taken(marks.cuts_seen)
-        if not session.out.marked(marks.received, marks.settled, marks.credit):
-            self.refuse("marks")
-        if fresh and session.link is not None:
-            session.send_marks(session.link)
-        session.touch()

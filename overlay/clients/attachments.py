@@ -110,7 +110,7 @@ class Attachments(Quiet):
         if client.lost_timer is not None:
             client.lost_timer.cancel()
         credit = max(resume.settled + attach.window, 0)
-        self.core.take_marks(client, Marks(resume.epoch, resume.received, resume.settled, credit))
+        client.take_marks(Marks(resume.epoch, resume.received, resume.settled, credit))
         client.out.resume(resume.received, attach.window)
         client.forget_introductions()
         self.subscriptions.generation += 1

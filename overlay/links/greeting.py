@@ -347,7 +347,7 @@ class Greeting(Quiet):
         marks = Marks(
             resume.epoch, resume.received, resume.settled, credit, 0, resume.cuts, resume.cuts_first
         )
-        self.core.take_marks(peer, marks)
+        peer.take_marks(marks)
         peer.out.resume(resume.received, peer.window)
         peer.incoming.moved = False
         peer.incoming.mark()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from grapevine.wire.messages import Batch
+from grapevine.wire.messages import Batch, Marks
 from matching.routes import RouteCache
 from overlay.links.incoming import Incoming
 from overlay.links.outgoing import Outgoing
@@ -74,7 +74,7 @@ class Session:
         self.kind = kind
         self.id = peer
         self.name = name
-        self.number = core.number_session()
+        self.number = next(core.session_numbers)
         self.incarnation = 0
         self.epoch = 0
         self.link: Link | None = None
@@ -103,6 +103,20 @@ class Session:
 
     def flush(self) -> None:
         raise AssertionError("a session is a peer's or a client's")
+
+    def take_marks(self, marks: Marks) -> None:
+        """What the other side says of our stream: first who is cut, then how far it is settled."""
+        if marks.epoch != self.epoch:
+            return
+        fresh = marks.cuts[max(0, self.cuts_seen - marks.cuts_first) :]
+        self.out.cut_by(fresh, marks.settled)
+        self.cuts_seen = max(self.cuts_seen, marks.cuts_first + len(marks.cuts))
+        self.incoming.cuts_taken(marks.cuts_seen)
+        if not self.out.marked(marks.received, marks.settled, marks.credit):
+            self.core.refuse("marks")
+        if fresh and self.link is not None:
+            self.send_marks(self.link)
+        self.touch()
 
     def send_marks(self, link: Link) -> None:
         self.core.out.sends.append((self.incoming.marks(self.epoch, self.cuts_seen), (link.number,)))
