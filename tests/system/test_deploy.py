@@ -128,7 +128,7 @@ def test_up_traffic_down(lab: Lab) -> None:
         publisher.flush(20)
         message = sub.next(timeout=10)
         assert message is not None
-        assert message.hops == 4
+        assert message.hops == 2
     assert "listening on" in lab("logs", "--lines", "50")
     lab("fetch", "--to", str(lab.directory / "fetched"))
     assert "ready after" in (lab.directory / "fetched" / lab.host(1) / "b1" / "log").read_text()
