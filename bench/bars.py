@@ -31,8 +31,9 @@ def _curve(workload: str) -> Callable[[Rows], float]:
     return _ratio(("grapevine-curve", workload), ("grapevine", workload))
 
 
-def _ahead(ours: str, peer: str, workload: str) -> Callable[[Rows], float]:
-    return _ratio((ours, workload), (peer, workload), "publications_s")
+def _ahead(ours: str, peer: str, filters: int) -> Callable[[Rows], float]:
+    """Our C1 against the peer's C1eq, which is less work: neither can compare numbers by its raw protocol."""
+    return _ratio((ours, f"C1-{filters}"), (peer, f"C1eq-{filters}"), "publications_s")
 
 
 BARS = (
@@ -65,11 +66,11 @@ BARS = (
         6.0,
         _ratio(("grapevine-py", "T3-clients"), ("nats-py", "T3-clients")),
     ),
-    Bar("C1eq-1000, publications/s of ActiveMQ's", 25, _ahead("grapevine", "activemq", "C1eq-1000")),
-    Bar("C1eq-10000, publications/s of ActiveMQ's", 120, _ahead("grapevine", "activemq", "C1eq-10000")),
-    Bar("C1eq-10000, Python client, of ActiveMQ's", 70, _ahead("grapevine-py", "activemq", "C1eq-10000")),
-    Bar("C1eq-1000, publications/s of RabbitMQ's", 25, _ahead("grapevine", "rabbitmq", "C1eq-1000")),
-    Bar("C1eq-10000, publications/s of RabbitMQ's", 120, _ahead("grapevine", "rabbitmq", "C1eq-10000")),
+    Bar("C1-1000, publications/s of ActiveMQ's", 25, _ahead("grapevine", "activemq", 1_000)),
+    Bar("C1-10000, publications/s of ActiveMQ's", 120, _ahead("grapevine", "activemq", 10_000)),
+    Bar("C1-10000, Python client, of ActiveMQ's", 70, _ahead("grapevine-py", "activemq", 10_000)),
+    Bar("C1-1000, publications/s of RabbitMQ's", 25, _ahead("grapevine", "rabbitmq", 1_000)),
+    Bar("C1-10000, publications/s of RabbitMQ's", 120, _ahead("grapevine", "rabbitmq", 10_000)),
     Bar("quotes-1000, publications/s", 40_000, _publications("quotes-1000")),
     Bar("quotes-10000, publications/s", 40_000, _publications("quotes-10000")),
     Bar("quotes-40000, publications/s", 25_000, _publications("quotes-40000")),
