@@ -53,7 +53,9 @@ class TcpProbe:
         frame: Callable[[bytes], bytes],
         length: int,
         tail: int,
+        noise: bytes = b"",
     ) -> None:
+        self.noise = noise  # what the broker says between deliveries
         self.sender, self.receiver, self.frame = sender, receiver, frame
         self.length, self.offset = length, length - tail - PAYLOAD_BYTES
         self.buffer = b""
@@ -75,6 +77,8 @@ class TcpProbe:
             self.buffer += self.receiver.recv(1 << 16)
         except BlockingIOError:
             return []
+        if self.noise and self.noise in self.buffer:
+            self.buffer = self.buffer.replace(self.noise, b"")
         count = len(self.buffer) // self.length
         starts = [i * self.length + self.offset for i in range(count)]
         payloads = [self.buffer[start : start + PAYLOAD_BYTES] for start in starts]
@@ -145,7 +149,7 @@ def _nats(system: Nats) -> Probe:
         ends.append(end)
     head = b"PUB t %d\r\n" % PAYLOAD_BYTES
     length = len(b"MSG t 1 %d\r\n" % PAYLOAD_BYTES) + PAYLOAD_BYTES + 2
-    return TcpProbe(ends[1], ends[0], lambda payload: head + payload + b"\r\n", length, 2)
+    return TcpProbe(ends[1], ends[0], lambda payload: head + payload + b"\r\n", length, 2, b"PING\r\n")
 
 
 def _redis(system: Redis) -> Probe:
