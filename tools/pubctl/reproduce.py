@@ -13,7 +13,7 @@ from tools.pubctl.commands import Command
 from tools.pubctl.invocation import current
 from tools.pubctl.output import Column, Result, show
 
-MODULES = {"grape": "tools.reproduce.grape"}
+MODULES = {"grape": "tools.reproduce.grape", "multipath": "tools.reproduce.multipath"}
 
 
 def _number(value: float | None) -> str:
@@ -46,6 +46,6 @@ def reproduce(name: str, quick: bool, data: Path | None, pictures: Path | None, 
     if pictures is not None:
         from tools.reproduce.pictures import draw
 
-        for path in draw(rows, pictures):
+        for path in getattr(module, "draw", draw)(rows, pictures):
             invocation.say(str(path))
     show(lambda: Result([msgspec.structs.asdict(row) for row in rows], COLUMNS))
