@@ -182,7 +182,8 @@ class Core:
             dirty, self.dirty = self.dirty, {}
             for session in dirty:
                 session.flush()
-                if session.link is None and isinstance(session, Peer):
+                if session.link is None and isinstance(session, Peer) and not session.held:
+                    # What is held for a leaver's heirs is not waiting for it: it is handed on soon.
                     if session.out.unsettled >= self.settings.links.window:
                         self.lose(session, now)
         return self.out

@@ -189,7 +189,7 @@ class Watcher:
 
     def _lost(self, broker: BrokerHost, peer: Peer) -> None:
         other = self._brokers[peer.id].index
-        if self._brokers[peer.id].left:
+        if self._brokers[peer.id].left and not peer.held:  # after all that was held was handed on
             self.oracle.reach.drop(broker.index, other)
         else:
             self.oracle.link_lost(broker.index, other)
