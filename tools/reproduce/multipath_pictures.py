@@ -1,4 +1,4 @@
-"""Pictures of the soft links' figures: yields beside the paper's, path lengths, deliveries against uplinks."""
+"""Soft links in pictures: yields beside the paper's, path lengths, deliveries against uplinks."""
 
 from __future__ import annotations
 
