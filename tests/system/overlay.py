@@ -16,7 +16,7 @@ from typing import Any
 from daemon.settings.reference import toml_value
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 15.0
+READY_S = 60.0
 
 
 def free_port() -> int:
@@ -108,11 +108,11 @@ class Daemon:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def wait(self, timeout_s: float = 15.0) -> int:
+    def wait(self, timeout_s: float = 60.0) -> int:
         assert self.process is not None
         return self.process.wait(timeout_s)
 
-    def stop(self, timeout_s: float = 15.0) -> int:
+    def stop(self, timeout_s: float = 60.0) -> int:
         self.signal(signal.SIGTERM)
         return self.wait(timeout_s)
 

@@ -59,7 +59,8 @@ def test_stalled_readers_stop_nobody(overlay: Overlay, stalled: int) -> None:
         for client in asleep:
             client.close(0)
     assert during > before * 0.4, (before, during)  # a guard on a busy machine; the claim of 0.8 is measured
-    assert grown < 10 + stalled * (queue * 700 / 1e6), f"{grown} MB more"
+    window_mb = 65_536 * 700 / 1e6  # what a publisher may have unsettled
+    assert grown < window_mb + stalled * (queue * 700 / 1e6), f"{grown} MB more"
 
 
 def test_sigterm_under_load_loses_nothing_settled(overlay: Overlay) -> None:
