@@ -6,8 +6,8 @@ In ordered mode the path to an anchor changes only when nothing is under way on 
 On one side of the tree one link rises or falls at a time, so that the old hop is one stream. A link that
 breaks falls at once: what is unsettled is sent again over the next hop, before anything newer; a link that
 rises behind it, having sent nothing yet, follows. (Any other that rises stays on the map: what is sent again
-must not pass what waits there.) Without order links rise and fall at once. A falling link closes when nothing
-unsettled is on it.
+must not pass what waits there.) With a side's primary link all its soft links break. Without order links rise
+and fall at once. A falling link closes when nothing unsettled is on it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Hello, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.greeting import Greeting
+from overlay.links.outgoing import Wait
 from overlay.links.session import Kind, Peer, Remote, Session
 from overlay.links.settling import cuts_of
 from overlay.links.soft import Soft, Stage
@@ -131,7 +132,9 @@ class Shortcuts(Quiet):
 
     def _rise(self, soft: Soft, now: float) -> None:
         peer = self.core.peers.get(soft.path[0])
-        if soft.leaving or soft.id in self.rested or self.barred(soft.path) or peer is None:
+        if soft.leaving or soft.id in self.rested or self.barred(soft.path) or soft.link is None:
+            return
+        if peer is None or not peer.synced_by_peer or not peer.synced_by_us:
             return
         if not self.ordered:
             soft.stage = Stage.ACTIVE
@@ -176,35 +179,29 @@ class Shortcuts(Quiet):
             soft.held = True
 
     def _remove(self, softs: list[Soft], now: float) -> None:
-        """Off the map; what is unsettled or waits goes to the next hop, in the order of the links given."""
+        """Off the map; what is unsettled or waits goes to the next hop, each publisher's in its order."""
         for soft in softs:
             soft.stage = Stage.PARKED
             soft.held = False
             soft.waits_for = None
         self.table.rebuild()
-        for soft in softs:
-            self._reroute(soft)
-            self.on_removed(soft, now)
-
-    def _reroute(self, soft: Soft) -> None:
-        out = soft.out
-        for wait in list(out.waits):
-            touched: dict[Remote, None] = {}
-            first = max(wait.first, out.settled + 1)
-            for position, publication in enumerate(out.between(first, wait.last), first):
-                again = position <= out.sent
-                hops = self._send_again(soft, publication, again)
-                touched |= hops
-                if again and not hops:
-                    wait.record.cuts += cuts_of([publication], CUT_LINK_LOST)
-            for hop in touched:
+        again = [one for soft in softs for one in _unsettled(soft)]
+        if len(softs) > 1:
+            again.sort(key=lambda one: (one[1].publisher, one[1].incarnation, one[1].sequence))
+        for soft, publication, wait, sent in again:
+            hops = self._send_again(soft, publication, sent)
+            if sent and not hops:
+                wait.record.cuts += cuts_of([publication], CUT_LINK_LOST)
+            for hop in hops:
                 hop.out.hold(wait.record)
                 hop.touch()
-        waits = list(out.waits)
-        out.waits.clear()
-        out.forget()
-        for wait in waits:
-            wait.record.release()
+        for soft in softs:
+            waits = list(soft.out.waits)
+            soft.out.waits.clear()
+            soft.out.forget()
+            for wait in waits:
+                wait.record.release()
+            self.on_removed(soft, now)
 
     def _send_again(self, soft: Soft, publication: Publication, again: bool) -> dict[Remote, None]:
         flags = publication.flags | RESENT if again else publication.flags
@@ -221,6 +218,8 @@ class Shortcuts(Quiet):
     # --- what happens to links ------------------------------------------------------------------------
 
     def link_down(self, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            self._drop_side(session, now)
         if not isinstance(session, Soft):
             return
         if session.dialled:
@@ -228,6 +227,15 @@ class Shortcuts(Quiet):
             self._remove([session, *behind], now)
         # Not from inside the call that may be losing it already.
         self.core.timers.at(now, lambda later: self.core.lose(session, later))
+
+    def _drop_side(self, peer: Peer, now: float) -> None:
+        """What we know of a side is whole only while its primary link is: a copy that waits for that link
+        must not exclude anybody, since there may be subscriptions that we have not heard of."""
+        softs = [soft for soft in self.core.soft_out.values() if soft.path[0] == peer.id]
+        if softs:
+            self._remove(softs, now)
+            for soft in softs:
+                self.core.timers.at(now, lambda later, gone=soft: self.core.lose(gone, later))  # type: ignore[misc]
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
@@ -298,6 +306,15 @@ class Shortcuts(Quiet):
         for group in self.table.groups:
             far = next((self.table.mapped[b] for b in group.path if b in self.table.mapped), group.side)
             assert group.hop is far, (group.path, group.hop)
+
+
+def _unsettled(soft: Soft) -> Iterator[tuple[Soft, Publication, Wait, bool]]:
+    """What the link has not settled, in order; with each whether it was sent."""
+    out = soft.out
+    for wait in out.waits:
+        first = max(wait.first, out.settled + 1)
+        for position, publication in enumerate(out.between(first, wait.last), first):
+            yield soft, publication, wait, position <= out.sent
 
 
 def _carried(soft: Soft, group: Group, excluded: frozenset[int]) -> bool:
