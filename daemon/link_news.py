@@ -15,7 +15,8 @@ class LinkNews(Quiet):
         self.core = core
 
     def link_up(self, session: Session, now: float) -> None:
-        log.info("%s is connected", _called(session))
+        level = log.debug if session.kind is Kind.SOFT else log.info
+        level("%s is connected", _called(session))
 
     def link_down(self, session: Session, now: float) -> None:
         kept_s = self.core.settings.links.lost_after_s
@@ -27,5 +28,8 @@ class LinkNews(Quiet):
         level("%s is given up", _called(session))
 
 
+KINDS = {Kind.PEER: "neighbour", Kind.SOFT: "soft link to or from"}
+
+
 def _called(session: Session) -> str:
-    return f"{'neighbour' if session.kind is Kind.PEER else 'client'} {session.name}"
+    return f"{KINDS.get(session.kind, 'client')} {session.name}"
