@@ -19,15 +19,19 @@ class Dispatch:
         self.greetings: dict[int, Handler] = {}
         self.commands: dict[str, Callable[[Link, Command, float], None]] = {}
         self._handlers: list[Handler | None] = [None] * 256
-        self._link_kinds: list[Kind | None] = [None] * 256
+        self._link_kinds: list[tuple[Kind, Kind | None] | None] = [None] * 256
 
     def on(
-        self, message: type[M], handler: Callable[[Any, M, float], None], kind: Kind | None = Kind.PEER
+        self,
+        message: type[M],
+        handler: Callable[[Any, M, float], None],
+        kind: Kind | None = Kind.PEER,
+        also: Kind | None = None,
     ) -> None:
-        """`kind` of link that may carry the message; None: any."""
+        """`kind` of session that may carry the message, and `also` another; None: any."""
         assert self._handlers[message.kind] is None, message
         self._handlers[message.kind] = handler
-        self._link_kinds[message.kind] = kind
+        self._link_kinds[message.kind] = None if kind is None else (kind, also)
 
     def on_greeting(self, message: type[M], handler: Callable[[Link, M, float], None]) -> None:
         """Messages that a link may carry before anybody knows who is there."""
@@ -38,4 +42,5 @@ class Dispatch:
         self.commands[verb] = handler
 
     def handler(self, kind: int, link_kind: Kind) -> Handler | None:
-        return self._handlers[kind] if self._link_kinds[kind] in (None, link_kind) else None
+        kinds = self._link_kinds[kind]
+        return self._handlers[kind] if kinds is None or link_kind in kinds else None

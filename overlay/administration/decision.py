@@ -13,11 +13,14 @@ from typing import Any
 from grapevine.filters.normal import Value
 from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.limits import HOPS
+from grapevine.wire.messages import TraceRequest
 from overlay.administration.labels import filter_text, label
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.links.session import Peer, Remote, Session
-from overlay.tree.publications import Publications, Route
+from overlay.links.soft import Soft
+from overlay.softlinks.excludes import Narrowed, Stamped
+from overlay.tree.publications import Publications, Route, Side
 from overlay.tree.subscriptions import SubscriptionEntry
 
 Row = dict[str, Any]
@@ -25,6 +28,9 @@ Row = dict[str, Any]
 MATCHED = "matched"
 NO_MATCH = "no match"
 CAME_FROM = "came from there"
+BYPASSED = "bypassed"  # all that matches there is served by a soft link past it
+SHORTCUT = "matched, by a soft link"
+SERVED = "served by another"  # who sent it here serves that side itself
 NOT_ADVERTISED = "not advertised"  # nobody advertised it here, so subscriptions were not sent here
 SUSPENDED = "suspended"  # matched; waits for the link to return
 NOT_ALLOWED = "not allowed"
@@ -36,18 +42,20 @@ CLIENTS = 200
 
 
 class Decision:
-    """`onward` are the neighbours that would get the publication from here."""
+    """`onward` are the brokers that would get the publication from here, and whom their copy excludes."""
 
     def __init__(
-        self, core: Core, publications: Publications, side: Session | None, attributes: bytes, hops: int
+        self, core: Core, publications: Publications, side: Session | None, request: TraceRequest
     ) -> None:
+        attributes, hops = request.attributes, request.hops
+        self.excluded = frozenset(request.excluded)
         self.core = core
         self.publications = publications
         self.side = side
         self.hops = hops
-        self.onward: list[Remote] = []
+        self.onward: dict[Remote, tuple[int, ...]] = {}
         self.row: Row = {"id": core.id, "broker": core.name, "hops": hops, "verdict": ""}
-        self.row["from"] = side.name if isinstance(side, Peer) else None
+        self.row["from"] = side.name if isinstance(side, Remote) else None
         try:
             content = decode_attributes(attributes)
         except WireError:
@@ -56,13 +64,18 @@ class Decision:
         self._decide(attributes, content)
 
     def _decide(self, attributes: bytes, content: Mapping[str, Value]) -> None:
-        route = self.publications.find_route(self.side, attributes)
+        side: Side | None = self.side
+        if self.excluded and isinstance(self.side, Remote):
+            side = Narrowed(self.side, self.excluded)
+        route = self.publications.find_route(side, attributes)
         if isinstance(self.side, Client) and not (self.side.unrestricted or route.allowed):
             self._stop(NOT_ALLOWED)
         elif self.hops > HOPS:
             self._stop(TOO_FAR)
         else:
-            self.onward = [peer for peer in route.peers if peer.link is not None]
+            for peer, queue in zip(route.peers, route.fan.links):
+                if peer.link is not None:
+                    self.onward[peer] = tuple(queue.names) if isinstance(queue, Stamped) else ()
             neighbours = self._neighbours(route, content)
             clients = self._clients(route, content)
             self.row["neighbours"], self.row["clients"] = neighbours, clients[:CLIENTS]
@@ -82,19 +95,41 @@ class Decision:
             entry = subscriptions.table.entry(number)
             matching.setdefault(entry.source, []).append(entry)
         advertised = subscriptions.flooding or self._advertised(content)
-        return [
-            self._neighbour(peer, peer in route.peers, matching.get(peer, []), advertised)
+        passed = {soft.path[0] for soft in route.peers if isinstance(soft, Soft)}
+        rows = [
+            self._neighbour(peer, peer in route.peers, matching.get(peer, []), advertised, passed)
             for peer in self.core.peers.values()
         ]
+        return rows + [self._shortcut(soft) for soft in route.peers if isinstance(soft, Soft)]
+
+    def _shortcut(self, soft: Soft) -> Row:
+        names = self.core.names
+        bypasses = [names.get(broker, f"{broker:016x}") for broker in soft.path[:-1]]
+        return {
+            "name": soft.name,
+            "taken": True,
+            "reason": SHORTCUT,
+            "bypasses": bypasses,
+            **self._matching([]),
+        }
 
     def _advertised(self, content: Mapping[str, Value]) -> bool:
         return bool(self.publications.advertisements.index.match(content))
 
-    def _neighbour(self, peer: Peer, taken: bool, entries: list[SubscriptionEntry], advertised: bool) -> Row:
+    def _neighbour(
+        self,
+        peer: Peer,
+        taken: bool,
+        entries: list[SubscriptionEntry],
+        advertised: bool,
+        passed: set[int],
+    ) -> Row:
         if taken:
             reason = MATCHED if peer.link is not None else SUSPENDED
         elif peer is self.side:
             reason = CAME_FROM
+        elif entries:
+            reason = BYPASSED if peer.id in passed else SERVED
         else:
             reason = NO_MATCH if advertised else NOT_ADVERTISED
         return {"name": peer.name, "taken": taken, "reason": reason, **self._matching(entries)}

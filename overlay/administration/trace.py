@@ -16,7 +16,7 @@ from overlay.administration.decision import DUPLICATE, Decision, Row
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.session import Peer, Session
+from overlay.links.session import Kind, Remote, Session
 from overlay.tree.census import MARGIN, bounded, read_reports
 from overlay.tree.publications import Publications
 
@@ -32,8 +32,8 @@ class Trace(Quiet):
 
     def attach(self, core: Core) -> None:
         self.core = core
-        core.on(TraceRequest, self.on_request)
-        core.on(TraceAnswer, self.on_answer)
+        core.on(TraceRequest, self.on_request, also=Kind.SOFT)
+        core.on(TraceAnswer, self.on_answer, also=Kind.SOFT)
 
     def ask(
         self,
@@ -55,7 +55,7 @@ class Trace(Quiet):
 
         self._follow(request, client, finished, now)
 
-    def on_request(self, peer: Peer, request: TraceRequest, now: float) -> None:
+    def on_request(self, peer: Remote, request: TraceRequest, now: float) -> None:
         link = peer.link
 
         def finished(reports: tuple[bytes, ...], missing: tuple[str, ...], later: float) -> None:
@@ -65,7 +65,7 @@ class Trace(Quiet):
 
         self._follow(request, peer, finished, now)
 
-    def on_answer(self, peer: Peer, answer: TraceAnswer, now: float) -> None:
+    def on_answer(self, peer: Remote, answer: TraceAnswer, now: float) -> None:
         gather = self._open.get((answer.origin, answer.incarnation, answer.number))
         if gather is not None:
             gather.answer(peer, answer, now)
@@ -75,7 +75,7 @@ class Trace(Quiet):
         if key in self._open or len(self._open) >= OPEN_MAX:
             finished((self._again(request, side),), (), now)
             return
-        decision = Decision(self.core, self.publications, side, request.attributes, request.hops)
+        decision = Decision(self.core, self.publications, side, request)
 
         def done(gather: Gather, later: float) -> None:
             self._open.pop(key, None)
@@ -91,8 +91,9 @@ class Trace(Quiet):
             gather.wait_for(peer)
         gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
         hops, deadline_s = min(request.hops + 1, HOPS), request.deadline_s * MARGIN
-        onward = msgspec.structs.replace(request, hops=hops, deadline_s=deadline_s)
-        self.core.tell(onward, *decision.onward)
+        for peer, excluded in decision.onward.items():
+            onward = msgspec.structs.replace(request, hops=hops, deadline_s=deadline_s, excluded=excluded)
+            self.core.tell(onward, peer)
         gather.start(now)
 
     def _again(self, request: TraceRequest, side: Session | None) -> bytes:

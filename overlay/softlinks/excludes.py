@@ -49,11 +49,12 @@ class Narrowed:
 class Stamped:
     """A queue whose publications leave with an exclude list."""
 
-    __slots__ = ("block", "queue")
+    __slots__ = ("block", "names", "queue")
 
-    def __init__(self, queue: list[Publication], block: bytes) -> None:
+    def __init__(self, queue: list[Publication], names: Excluded) -> None:
         self.queue = queue
-        self.block = block
+        self.names = names
+        self.block = encode_names(names)
 
     def append(self, p: Publication, /) -> None:
         self.queue.append(

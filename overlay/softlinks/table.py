@@ -15,7 +15,7 @@ from bitarray.util import zeros
 from overlay.core import Core
 from overlay.links.session import Remote
 from overlay.links.soft import Soft
-from overlay.softlinks.excludes import NONE, Excluded, Narrowed, Stamped, Tap, encode_names
+from overlay.softlinks.excludes import NONE, Excluded, Narrowed, Stamped, Tap
 from overlay.softlinks.master import MasterOverlayMap
 from overlay.softlinks.strategies import Chooser
 from overlay.softlinks.working import WorkingOverlayMap
@@ -117,7 +117,7 @@ class WorkingTable:
     def _stamp(self, target: Remote, names: Excluded) -> Stamped:
         stamped = self._stamped.get((target, names))
         if stamped is None:
-            stamped = self._stamped[target, names] = Stamped(target.out.queue, encode_names(names))
+            stamped = self._stamped[target, names] = Stamped(target.out.queue, names)
         return stamped
 
     def _named(self, hop: int, excluded: Excluded) -> Excluded:

@@ -63,7 +63,11 @@ def result_of(graph: Graph, reply: Reply) -> Result:
     return Result(
         [edge_row(edge) for edge in graph.edges.values()],
         COLUMNS,
-        {"asked": reply.body["asked"], "brokers": msgspec.to_builtins(list(graph.nodes.values()))},
+        {
+            "asked": reply.body["asked"],
+            "brokers": msgspec.to_builtins(list(graph.nodes.values())),
+            "shortcuts": msgspec.to_builtins(graph.shortcuts),
+        },
         missing=reply.missing,
         forms={"dot": lambda: dot(graph), "svg": lambda: svg(graph, subtitle=subtitle(graph))},
         text=lambda screen: draw(screen, graph),
@@ -101,6 +105,10 @@ def _dot_lines(graph: Graph) -> Iterator[str]:
     for edge in graph.edges.values():
         label = f"{count(round(edge.rate, 1))}/s" if edge.rate else count(edge.total)
         yield f'  {_quoted(edge.upper)} -> {_quoted(edge.lower)} [label="{label}"];'
+    for link in graph.shortcuts:
+        style = "dashed" if link.kind == "soft" else "dotted"
+        ends = f"{_quoted(link.source)} -> {_quoted(link.target)}"
+        yield f"  {ends} [style={style}, dir=forward, constraint=false];"
     yield "}"
 
 

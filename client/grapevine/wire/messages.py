@@ -298,6 +298,7 @@ class TraceRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     attributes: AttributeBytes
     hops: Hops
     deadline_s: Seconds = 5.0
+    excluded: Ids = ()  # brokers that this copy does not serve
 
 
 class TraceAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
