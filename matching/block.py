@@ -1,235 +1,40 @@
 """Rows as slots of bit vectors: a match is a few ORs of rows of bits, whatever the filters ask.
 
-* Each attribute has its `Segments`; `out` of the rows a publication falls in, ORed, leaves the candidates
-  as zeros. Listing them checks all exactly: `cells` (see `bounds`) are compared for all of them at once. A
-  slot is `odd` if the cells do not say all of it; then its predicates are asked one by one. It is `vague`
-  if it is more than intervals of numbers; then questions about filters are not decided here.
-* "Which groups" does not list many: candidates without an `edge` bit match for sure, and are seen as bytes
-  that have an owner. Those on an edge are checked for groups not found by then.
-* An attribute gets segments when enough rows ask for it; until then the rows that do are `unsure`: on the
-  edge of every match.
+* Each attribute has its `Segments`; the rows a publication falls in, ORed, leave the candidates as zeros.
+  Their cells are compared all at once, which costs less than to tell the sure ones from the others.
+* "Which groups" lists nothing: slots that match for sure (see `segments`) are seen as bytes that have an
+  owner, and only candidates of groups not found by then are compared.
+* Questions about filters are decided by bits and cells, unless a slot is vague.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from math import inf, nextafter
 
 import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from grapevine.filters.normal import Op, Predicate, Value
+from grapevine.filters.normal import Value
 from matching import kernel
-from matching.bounds import number_bounds, number_pair
+from matching.bounds import number_pair
 from matching.check import satisfied
-from matching.cutting import LABEL
 from matching.interface import Attributes
 from matching.listing import zeros
 from matching.profile import Profile
-from matching.row import Row, Split
+from matching.row import Split
 from matching.segments import Segments
-from matching.slots import SHARED, Slots
+from matching.slots import SHARED
+from matching.slotted import Slotted
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
-MAX_TABLES = 32
-MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
-_AT_ONCE = 8  # the first attributes get segments without being asked for often
-_MANY = 256  # candidates; above, "which groups" does not list them
-_GROWTH = 4096  # slots added at once, at most
+_PATIENCE = 4096  # staged slots that matches look at before they are placed
 
 
-class Block:
-    def __init__(self, key_attribute: str | None) -> None:
-        self._key_attribute = key_attribute  # settled by the key, hence in no row's predicates
-        self._live = 0
-        self.capacity = 64
-        self.tables: list[Segments] = []
-        self._table: dict[str, Segments] = {}
-        self._asked: dict[str, dict[int, None]] = {}  # attribute without segments -> slots
-        self._slots = Slots(self.capacity)
-        self._rows: list[Row | None] = [None] * self.capacity
-        self._sids = np.zeros(self.capacity, np.int64)
-        self._labels = np.zeros(self.capacity, LABEL)
-        self._groups = np.zeros(self.capacity, np.uint32)
-        self._cells = np.full((self.capacity, 0), -inf)
-        self._dead = _ones(self.capacity)
-        self._odd = bitarray(self.capacity, endian="little")
-        self._vague = bitarray(self.capacity, endian="little")
-        self._unsure = bitarray(self.capacity, endian="little")
-        self._end = self.capacity  # `last` has taken what lies behind
-
-    def __len__(self) -> int:
-        return self._live
-
-    def __iter__(self) -> Iterator[Row]:
-        return (row for row in self._rows if row is not None)
-
-    def last(self, count: int) -> list[Row]:
-        """Some rows from the end."""
-        found: list[Row] = []
-        while len(found) < count and self._end:
-            self._end -= 1
-            row = self._rows[self._end]
-            if row is not None:
-                found.append(row)
-        return found
-
-    # Filling
-
-    def add(self, row: Row, grow: bool) -> bool:
-        """False if there is no slot for it, or none even after growing."""
-        slot = self._slots.take(row.group)
-        if slot < 0:
-            if not grow or not self._grow():
-                return False
-            slot = self._slots.take(row.group)
-        row.slot = slot
-        self._rows[slot] = row
-        self._sids[slot] = row.sid
-        self._labels[slot] = row.label
-        self._groups[slot] = row.group
-        self._dead[slot] = 0
-        self._live += 1
-        self._constrain(slot, row.rest)
-        return True
-
-    def _constrain(self, slot: int, predicates: tuple[Predicate, ...]) -> None:
-        cells = [-inf] * (2 * len(self.tables))
-        wanted: list[str] = []
-        crowds: list[tuple[Segments, int]] = []
-        for predicate in predicates:
-            table = self._table.get(predicate.attribute)
-            if table is None:
-                wanted.append(predicate.attribute)
-                continue
-            table.count += 1
-            bounds = number_bounds(predicate)
-            if bounds is None:
-                crowded = table.set(slot, predicate)
-                self._vague[slot] = 1
-                bounds = self._code(slot, table, predicate)
-            else:
-                crowded = table.narrow(slot, *bounds)
-            least, greatest = bounds
-            column = 2 * table.index
-            if least > cells[column]:
-                cells[column] = least
-            if -greatest > cells[column + 1]:
-                cells[column + 1] = -greatest
-            if crowded >= 0:
-                crowds.append((table, crowded))
-        self._cells[slot] = cells
-        for table, crowded in crowds:
-            if table.crowded(crowded):
-                table.split(crowded, self)
-        for attribute in wanted:
-            if attribute not in self._table:  # asking for one may make another's segments
-                self._ask(slot, attribute)
-
-    def _code(self, slot: int, table: Segments, predicate: Predicate) -> tuple[float, float]:
-        """Cells for what is no interval of numbers: a text that must be equal has a number, others are odd.
-
-        Numbers of texts and bounds of numbers share columns, because the bits have told the types apart.
-        """
-        if predicate.op == Op.EQ and isinstance(predicate.operand, str):
-            code = table.codes.use(predicate.operand)
-            return code, code
-        self._odd[slot] = 1
-        return -inf, inf
-
-    def plain(self, slots: list[int]) -> list[int]:
-        vague = self._vague
-        return [slot for slot in slots if not vague[slot]]
-
-    def ends(self, table: int, slots: list[int]) -> tuple[Floats, Floats]:
-        cells = self._cells.take(slots, 0)
-        return cells[:, 2 * table], np.nextafter(-cells[:, 2 * table + 1], inf)
-
-    def predicates(self, slot: int) -> tuple[Predicate, ...]:
-        row = self._rows[slot]
-        assert row is not None, f"slot {slot} has bits but no row"
-        return row.rest
-
-    def _ask(self, slot: int, attribute: str) -> None:
-        """A row asks for an attribute without segments."""
-        slots = self._asked.setdefault(attribute, {})
-        slots[slot] = None
-        self._unsure[slot] = self._odd[slot] = self._vague[slot] = 1
-        popular = min(256, max(8, self._live // 64))
-        if len(self.tables) < _AT_ONCE or (len(slots) >= popular and self._room_for_table()):
-            self._make_table(attribute)
-
-    def _room_for_table(self) -> bool:
-        tables = len(self.tables) + 1
-        return tables <= MAX_TABLES and tables * self.capacity <= MAX_CELLS
-
-    def _make_table(self, attribute: str) -> None:
-        slots = self._asked.pop(attribute)
-        for slot in slots:
-            self._unset(slot)
-            self._unsure[slot] = self._odd[slot] = self._vague[slot] = 0
-        table = Segments(attribute, len(self.tables), self.capacity)
-        self.tables.append(table)
-        self._table[attribute] = table
-        self._cells = np.concatenate((self._cells, np.full((self.capacity, 2), -inf)), axis=1)
-        for slot in slots:
-            self._constrain(slot, self.predicates(slot))
-
-    def _unset(self, slot: int) -> None:
-        """Take a slot out of every table and list of askers."""
-        for predicate in self.predicates(slot):
-            table = self._table.get(predicate.attribute)
-            if table is not None:
-                table.count -= 1
-                table.clear(slot)
-                if predicate.op == Op.EQ and isinstance(predicate.operand, str):
-                    table.codes.drop(predicate.operand)
-            else:
-                self._unask(slot, predicate.attribute)
-
-    def _unask(self, slot: int, attribute: str) -> None:
-        slots = self._asked.get(attribute)
-        if slots is not None:
-            slots.pop(slot, None)
-            if not slots:
-                del self._asked[attribute]
-
-    def remove(self, row: Row) -> None:
-        slot = row.slot
-        assert self._rows[slot] is row, f"row of subscription {row.sid} is not where it was put"
-        self._unset(slot)
-        self._rows[slot] = None
-        self._dead[slot] = 1
-        self._odd[slot] = self._unsure[slot] = self._vague[slot] = 0
-        self._slots.give(slot, row.group)
-        self._live -= 1
-
-    def _grow(self) -> bool:
-        capacity = self.capacity + min(self.capacity, max(512, self.capacity // 4), _GROWTH) & ~63
-        if capacity * max(_AT_ONCE, len(self.tables)) > MAX_CELLS:
-            return False
-        more = capacity - self.capacity
-        for table in self.tables:
-            table.resize(capacity)
-        self._slots.resize(capacity)
-        self._rows.extend([None] * more)
-        self._sids = np.concatenate((self._sids, np.zeros(more, np.int64)))
-        self._labels = np.concatenate((self._labels, np.zeros(more, LABEL)))
-        self._groups = np.concatenate((self._groups, np.zeros(more, np.uint32)))
-        self._cells = np.concatenate((self._cells, np.full((more, self._cells.shape[1]), -inf)))
-        self._dead.extend(_ones(more))
-        self._odd.extend(bitarray(more))
-        self._vague.extend(bitarray(more))
-        self._unsure.extend(bitarray(more))
-        self.capacity = self._end = capacity
-        return True
-
-    # Matching
-
+class Block(Slotted):
     def _fallen(self, attributes: Attributes) -> tuple[list[bitarray], list[float]]:
         """(the rows of bits a publication falls in, its numbers as the cells want them)"""
         get = attributes.get
@@ -240,64 +45,89 @@ class Block:
             if type(value) is float:
                 rows.append(table.out[3 + bisect_right(table.cuts, value)])
                 point += (value, -value)
-            elif type(value) is str:
-                rows.append(table.out[table.row(value)])
-                code = table.codes.of.get(value, -1.0)
-                point += (code, -code)
             else:
                 rows.append(table.out[table.row(value)])
-                point += number_pair(value)
+                point += _pair(table, value)
         return rows, point
 
     def _hits(self, attributes: Attributes) -> Ints:
-        """The slots that match. Checking all candidates at once costs less than finding the sure ones."""
+        """The slots that match."""
         rows, point = self._fallen(attributes)
         if kernel.module is None:
-            return self._checked(zeros(_union(rows)), point, attributes)
-        passed = np.frombuffer(kernel.module.slots(rows, self._cells, point), np.int64)
-        return self._without_odd(passed, attributes)
+            hits = self._below(zeros(_union(rows)), point)
+        else:
+            hits = np.frombuffer(kernel.module.slots(rows, self._cells, point), np.int64)
+        if self._odds:
+            hits = self._without_odd(hits, attributes)
+        return np.concatenate((hits, self._waiting(attributes))) if self._staged else hits
 
-    def _checked(self, slots: Ints, point: list[float], attributes: Attributes) -> Ints:
-        """Those of the slots whose rows match; `point` has the publication's numbers."""
-        return self._without_odd(slots[self._at_or_below(slots, point)], attributes)
+    def _below(self, slots: Ints, point: list[float]) -> Ints:
+        """Those of the slots whose cells are at or below the point."""
+        return slots[self._are_below(slots, point)]
 
-    def _without_odd(self, passed: Ints, attributes: Attributes) -> Ints:
+    def _are_below(self, slots: Ints, point: list[float]) -> Bools:
+        """Several comparisons are read as one word, which is quicker than to reduce them."""
+        if not point:
+            return np.ones(len(slots), np.bool_)
+        below: Bools = (self._cells.take(slots, 0) <= np.array(point)).view(self._word) == self._true
+        return below[:, 0] if below.shape[1] == 1 else np.logical_and.reduce(below, axis=1)
+
+    def _without_odd(self, slots: Ints, attributes: Attributes) -> Ints:
         """Without the odd ones that do not match after all."""
         odd = self._odd
-        if not odd.any():
-            return passed
-        kept = [s for s in passed.tolist() if not odd[s] or satisfied(self.predicates(s), attributes)]
+        kept = [s for s in slots.tolist() if not odd[s] or satisfied(self.predicates(s), attributes)]
         return np.array(kept, np.int64)
 
+    def _waiting(self, attributes: Attributes) -> Ints:
+        """The staged slots that match. No bits have told types apart, so texts are no numbers' equals here.
+
+        When matches have looked at them as often as is worth placing them, they are placed.
+        """
+        staged = list(self._staged)
+        point = [bound for table in self.tables for bound in number_pair(attributes.get(table.attribute))]
+        vague = [slot for slot in staged if self._vague[slot]] if self._vagues else []
+        plain = sorted(self._staged.keys() - vague) if vague else staged
+        found = self._below(np.array(plain, np.int64), point)
+        if vague:
+            passed = [slot for slot in vague if satisfied(self.predicates(slot), attributes)]
+            found = np.concatenate((found, np.array(passed, np.int64)))
+        self._seen += len(staged)
+        if self._seen > _PATIENCE:
+            self.place()
+        return found
+
     def sids(self, attributes: Attributes) -> list[int]:
-        found = self._sids[self._hits(attributes)]
-        found.sort()
-        return found.tolist()  # type: ignore[no-any-return]
+        if kernel.module is None or self._odds or self._staged:
+            return self._sids.take(self._hits(attributes)).tolist()  # type: ignore[no-any-return]
+        rows, point = self._fallen(attributes)
+        found: list[int] = kernel.module.sids(rows, self._cells, point, self._sids)
+        return found
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
         rows, point = self._fallen(attributes)
-        if kernel.module is not None and not self._odd.any():
+        if kernel.module is not None and not self._odds:
             found.update(kernel.module.groups(rows, self._cells, point, self._groups))
-            return
-        out = _union(rows)
-        if out.count(0) > _MANY:
-            edge = self._edge(attributes)
-            edge |= out
-            self._sure_anchors(edge, found)
-            edge ^= out
-            group_of = memoryview(self._groups)  # type: ignore[arg-type]
-            slots = [slot for slot in edge.search(1) if group_of[slot] not in found]
-            passed = self._checked(np.array(slots, np.int64), point, attributes)
         else:
-            passed = self._checked(zeros(out), point, attributes)
-        found.update(self._groups[passed].tolist())
+            out = _union(rows)
+            unsure = self._unsure(attributes)
+            unsure |= out
+            self._sure_anchors(unsure, found)
+            unsure ^= out
+            group_of = memoryview(self._groups)  # type: ignore[arg-type]
+            slots = np.array([s for s in unsure.search(1) if group_of[s] not in found], np.int64)
+            passed = self._without_odd(self._below(slots, point), attributes)
+            found.update(self._groups[passed].tolist())
+        if self._staged:
+            found.update(self._groups[self._waiting(attributes)].tolist())
 
-    def _edge(self, attributes: Attributes) -> bitarray:
+    def _unsure(self, attributes: Attributes) -> bitarray:
         """Ones: the slots that a value of the same segments need not satisfy."""
-        edge = self._unsure.copy()
+        unsure = self._odd.copy()
         for table in self.tables:
-            edge |= table.edge[table.row(attributes.get(table.attribute))]
-        return edge
+            row = table.row(attributes.get(table.attribute))
+            unsure |= table.out[row - 1]
+            unsure |= table.out[row + 1]
+        return unsure
 
     def _sure_anchors(self, sure: bitarray, found: set[int]) -> None:
         """Zeros are matches: a byte with one is its owner's, and the bits of a shared byte their rows'."""
@@ -335,7 +165,7 @@ class Block:
                 ends.append(None)
             for end in ends:
                 out |= table.out[table.row(end)]
-        slots = zeros(out)
+        slots = self._with_staged(out)
         point = [bound for table in self.tables for bound in profile.least(table.attribute)]
         return self._split(profile, self._may(slots, point))
 
@@ -352,11 +182,11 @@ class Block:
             for beyond in (nextafter(low, -inf), nextafter(high, inf)):
                 if abs(beyond) != inf:
                     row = table.row(beyond)
-                    inside &= table.out[row] | table.edge[row]
-        slots = zeros(~inside)
+                    inside &= table.out[row - 1] | table.out[row] | table.out[row + 1]
+        slots = self._with_staged(~inside)
         for column, bound in bounds:
             slots = slots[self._cells[slots, column] >= bound]
-        vague = (~self._dead & self._vague).search(1)
+        vague = self._vague.search(1)
         return self._split(
             profile, np.array(sorted({*slots.tolist(), *vague}), np.int64), self._missing(profile)
         )
@@ -369,20 +199,18 @@ class Block:
         )
 
     def overlapping(self, profile: Profile) -> Split:
-        slots = zeros(self._dead)
+        slots = self._with_staged(self._dead)
         point = [bound for table in self.tables for bound in profile.crossed(table.attribute)]
         return self._split(profile, self._may(slots, point))
+
+    def _with_staged(self, out: bitarray) -> Ints:
+        """The zeros, and the slots that have no bits yet."""
+        return np.concatenate((zeros(out), np.array(list(self._staged), np.int64)))
 
     def _may(self, slots: Ints, point: list[float]) -> Ints:
         """Those below the point, and those of which the cells do not say enough."""
         vague = np.unpackbits(_octets(self._vague), bitorder="little").view(np.bool_)
-        return slots[self._at_or_below(slots, point) | vague[slots]]
-
-    def _at_or_below(self, slots: Ints, point: list[float]) -> npt.NDArray[np.bool_]:
-        below: npt.NDArray[np.bool_] = np.logical_and.reduce(
-            self._cells.take(slots, 0) <= np.array(point), axis=1
-        )
-        return below
+        return slots[self._are_below(slots, point) | vague[slots]]
 
     def _split(self, profile: Profile, slots: Ints, none_plain: bool = False) -> Split:
         """Decided by the cells, unless a row is vague or the profile is not exact."""
@@ -396,14 +224,22 @@ class Block:
     # For people
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
-        """(rows left by the bits, those of them on an edge of a segment)"""
-        out = _union(self._fallen(attributes)[0])
-        return out.count(0), (self._edge(attributes) & ~out).count()
+        """(rows left by the bits, rows whose cells are compared)"""
+        left = _union(self._fallen(attributes)[0]).count(0) + len(self._staged)
+        return left, left
 
     def bytes(self) -> int:
         arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes
         lists = 16 * self.capacity + 3 * self.capacity // 8
         return arrays + lists + sum(table.nbytes for table in self.tables)
+
+
+def _pair(table: Segments, value: Value | None) -> tuple[float, float]:
+    """A value as the cells of a table want it."""
+    if type(value) is str:
+        code = table.codes.of.get(value, -1.0)
+        return code, -code
+    return number_pair(value)
 
 
 def _union(rows: list[bitarray]) -> bitarray:
@@ -415,9 +251,3 @@ def _union(rows: list[bitarray]) -> bitarray:
 
 def _octets(bits: bitarray) -> npt.NDArray[np.uint8]:
     return np.frombuffer(bits, np.uint8)  # type: ignore[call-overload, no-any-return]
-
-
-def _ones(length: int) -> bitarray:
-    bits = bitarray(length, endian="little")
-    bits.setall(1)
-    return bits

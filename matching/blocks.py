@@ -33,6 +33,7 @@ class Blocks:
         self._current = 1  # the block being filled
         self._leaving = -1 if former is None else 0
         self._live = 0 if former is None else len(former)
+        self._restless = False  # rows have come since `work` found nothing to do
 
     def __len__(self) -> int:
         return self._live
@@ -47,8 +48,9 @@ class Blocks:
     def add(self, row: Row) -> None:
         self._live += 1
         self._put(row)
+        self._restless = True
         if self._leaving >= 0:
-            self.work(1)
+            self._leave(1)
 
     def _put(self, row: Row) -> None:
         if not (self._try(self._current, row, False) or self._put_elsewhere(row)):
@@ -85,7 +87,7 @@ class Blocks:
         if self._leaving < 0 and self._fill(number) < 0.25 and self._worth_leaving(number):
             self._leaving = number
         if self._leaving >= 0:
-            self.work(1)
+            self._leave(1)
 
     def _worth_leaving(self, number: int) -> bool:
         part = self._parts[number]
@@ -101,22 +103,28 @@ class Blocks:
 
     @property
     def pending(self) -> bool:
-        return self._leaving >= 0
+        return self._leaving >= 0 or self._restless
 
     def work(self, budget: int) -> bool:
-        """Move up to `budget` rows out of the block that is being left; True while some are left."""
-        if self._leaving < 0:
-            return False
+        """Move up to `budget` rows out of the block that is being left, or place rows and cut on in one."""
+        if self._leaving >= 0:
+            self._leave(budget)
+        else:
+            block = next((part for part in self._parts if isinstance(part, Block) and part.pending), None)
+            if block is not None:
+                block.place()
+            self._restless = block is not None
+        return self.pending
+
+    def _leave(self, budget: int) -> None:
         block = self._parts[self._leaving]
         assert block is not None
         for row in block.last(budget):
             self._take(row)
             self._put(row)
-        if len(block):
-            return True
-        self._parts[self._leaving] = None
-        self._leaving = -1
-        return False
+        if not len(block):
+            self._parts[self._leaving] = None
+            self._leaving = -1
 
     def sids(self, attributes: Attributes) -> list[int]:
         found: list[int] = []

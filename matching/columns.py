@@ -207,9 +207,7 @@ class Columns:
         return extra is None or satisfied(extra, attributes)
 
     def sids(self, attributes: Attributes) -> list[int]:
-        found = self._sids[self._hits(attributes)]
-        found.sort()
-        return found.tolist()  # type: ignore[no-any-return]
+        return self._sids[self._hits(attributes)].tolist()  # type: ignore[no-any-return]
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
         if not self.sorted:

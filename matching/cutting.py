@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from matching import kernel
 from matching.row import Row
 
 LABEL = np.dtype("<u4")
@@ -37,6 +38,8 @@ def _joined(parts: list[tuple[_Integers, _Integers]]) -> tuple[_Integers, _Integ
 
 
 def _pieces(groups: _Integers, labels: _Integers) -> list[tuple[int, bytes]]:
+    if (compiled := kernel.module) is not None and groups.dtype.itemsize == 8:
+        return compiled.pieces(groups, labels)  # type: ignore[no-any-return]
     if not len(groups):
         return []
     starts = (groups[1:] != groups[:-1]).nonzero()[0] + 1

@@ -46,8 +46,7 @@ class Index:
             label = sid if 0 <= sid <= LABEL_MASK else sid & LABEL_MASK
         rows: list[Row] = []
         for which, conjunction in enumerate(filter.conjunctions):
-            self._keys.note(conjunction)
-            keys = self._keys.choose(conjunction)
+            keys = self._keys.note(conjunction)
             if len(keys) == len(filter.conjunctions) == 1:
                 which = SOLE
             for key in keys:
@@ -127,10 +126,7 @@ class Index:
                 found += group.store.sids(attributes)
             elif group.rows:
                 found += [row.sid for row in group.rows if satisfied(row.rest, attributes)]
-        if self._multiple:
-            return sorted(set(found))
-        found.sort()
-        return found
+        return list(set(found)) if self._multiple else found
 
     def groups(self, attributes: Attributes) -> list[int]:
         found: set[int] = set()

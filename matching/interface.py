@@ -24,7 +24,7 @@ class Matcher(Protocol):
         """`sid` must be in this index."""
 
     def match(self, attributes: Attributes) -> list[int]:
-        """The sids whose filter matches, ascending, each once."""
+        """The sids whose filter matches, each once, in any order."""
 
     def groups(self, attributes: Attributes) -> list[int]:
         """The groups with at least one match, ascending."""

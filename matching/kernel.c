@@ -3,9 +3,13 @@
  *
  * slots(rows, cells, point) -> bytes      positions (int64) of the slots that are out of no row and whose cells
  *                                         are at or below the point's
+ * sids(rows, cells, point, sids) -> list         what is at these positions (int64)
  * groups(rows, cells, point, groups) -> list     groups (uint32) of these slots, each at least once; a group found
  *                                         is not looked at again
  * below(cells, stride, count, point) -> bytes     the same for columns: cell (column, row) at column * stride + row
+ *
+ * pieces(groups, labels) -> list          labels (uint32, packed) cut where the group (int64, sorted) changes, as
+ *                                         (group, labels) pairs
  *
  * Rows are bit vectors of one length, a multiple of 64, little-endian; cells are doubles. Sizes are checked:
  * a call with wrong ones is a ValueError, never a read beyond a buffer.
@@ -24,6 +28,7 @@
 #define FIRST_HITS 256
 #define SEEN 1024
 #define CHUNK 64 /* words that are ORed before they are looked at */
+#define AHEAD 12
 
 typedef struct {
     Py_buffer rows[MAX_ROWS];
@@ -110,10 +115,19 @@ static int passes(const Question *q, int64_t slot) {
 }
 
 static void each_slot(const Question *q, uint64_t candidates, int64_t first, Hits *hits) {
-    for (; candidates; candidates &= candidates - 1) {
-        int64_t slot = first + __builtin_ctzll(candidates);
-        if (passes(q, slot)) hits->items[hits->count++] = slot;
+    for (; candidates; candidates &= candidates - 1)
+        hits->items[hits->count++] = first + __builtin_ctzll(candidates);
+}
+
+/* Cells lie far apart: those of later slots are on their way while one is compared. */
+static void keep_passing(const Question *q, Hits *hits) {
+    const double *cells = (const double *)q->cells.buf;
+    Py_ssize_t kept = 0;
+    for (Py_ssize_t i = 0; i < hits->count; i++) {
+        if (i + AHEAD < hits->count) __builtin_prefetch(cells + hits->items[i + AHEAD] * q->width);
+        if (passes(q, hits->items[i])) hits->items[kept++] = hits->items[i];
     }
+    hits->count = kept;
 }
 
 /* A slot of a group that was found lately is not looked at; two groups in one place of `seen` only cost time. */
@@ -149,13 +163,19 @@ static PyObject *as_bytes(const Hits *hits) {
     return PyBytes_FromStringAndSize((const char *)hits->items, hits->count * sizeof(int64_t));
 }
 
+static int find_slots(Question *q, Hits *hits, PyObject *const *args) {
+    start(hits);
+    if (read_question(q, args[0], args[1], args[2]) || sift(q, hits, each_slot)) return -1;
+    keep_passing(q, hits);
+    return 0;
+}
+
 static PyObject *slots(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Question q;
     Hits hits;
     PyObject *found = NULL;
     if (count != 3) return wrong("slots takes 3 arguments"), NULL;
-    start(&hits);
-    if (!read_question(&q, args[0], args[1], args[2]) && !sift(&q, &hits, each_slot)) found = as_bytes(&hits);
+    if (!find_slots(&q, &hits, args)) found = as_bytes(&hits);
     release(&q);
     finish(&hits);
     return found;
@@ -168,6 +188,26 @@ static PyObject *as_list(const Hits *hits) {
         if (!value) Py_CLEAR(found);
         else PyList_SET_ITEM(found, i, value);
     }
+    return found;
+}
+
+static PyObject *sids(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Question q;
+    Hits hits;
+    Py_buffer names;
+    PyObject *found = NULL;
+    if (count != 4) return wrong("sids takes 4 arguments"), NULL;
+    if (PyObject_GetBuffer(args[3], &names, PyBUF_C_CONTIGUOUS)) return NULL;
+    if (!find_slots(&q, &hits, args)) {
+        if (names.len < q.words * 64 * (Py_ssize_t)sizeof(int64_t)) wrong("sids: too few");
+        else {
+            for (Py_ssize_t i = 0; i < hits.count; i++) hits.items[i] = ((const int64_t *)names.buf)[hits.items[i]];
+            found = as_list(&hits);
+        }
+    }
+    release(&q);
+    finish(&hits);
+    PyBuffer_Release(&names);
     return found;
 }
 
@@ -230,10 +270,56 @@ static PyObject *below(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     return found;
 }
 
+static PyObject *piece(int64_t group, const char *labels, Py_ssize_t count) {
+    PyObject *number = PyLong_FromLongLong(group);
+    PyObject *packed = PyBytes_FromStringAndSize(labels, count * (Py_ssize_t)sizeof(uint32_t));
+    PyObject *pair = number && packed ? PyTuple_New(2) : NULL;
+    if (!pair) {
+        Py_XDECREF(number);
+        Py_XDECREF(packed);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(pair, 0, number);
+    PyTuple_SET_ITEM(pair, 1, packed);
+    return pair;
+}
+
+static PyObject *cut(const int64_t *groups, const char *labels, Py_ssize_t count) {
+    PyObject *found = PyList_New(0);
+    Py_ssize_t start = 0;
+    for (Py_ssize_t i = 1; found && i <= count; i++) {
+        if (i < count && groups[i] == groups[start]) continue;
+        PyObject *pair = piece(groups[start], labels + start * sizeof(uint32_t), i - start);
+        if (!pair || PyList_Append(found, pair)) Py_CLEAR(found);
+        Py_XDECREF(pair);
+        start = i;
+    }
+    return found;
+}
+
+static PyObject *pieces(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Py_buffer groups, labels;
+    PyObject *found = NULL;
+    if (count != 2) return wrong("pieces takes 2 arguments"), NULL;
+    if (PyObject_GetBuffer(args[0], &groups, PyBUF_C_CONTIGUOUS)) return NULL;
+    if (!PyObject_GetBuffer(args[1], &labels, PyBUF_C_CONTIGUOUS)) {
+        Py_ssize_t length = groups.len / (Py_ssize_t)sizeof(int64_t);
+        if (groups.itemsize != sizeof(int64_t) || labels.len != length * (Py_ssize_t)sizeof(uint32_t))
+            wrong("groups and labels: not one of eight bytes for each of four");
+        else
+            found = cut(groups.buf, labels.buf, length);
+        PyBuffer_Release(&labels);
+    }
+    PyBuffer_Release(&groups);
+    return found;
+}
+
 static PyMethodDef methods[] = {
     {"slots", (PyCFunction)(void *)slots, METH_FASTCALL, NULL},
+    {"sids", (PyCFunction)(void *)sids, METH_FASTCALL, NULL},
     {"groups", (PyCFunction)(void *)groups, METH_FASTCALL, NULL},
     {"below", (PyCFunction)(void *)below, METH_FASTCALL, NULL},
+    {"pieces", (PyCFunction)(void *)pieces, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

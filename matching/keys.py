@@ -45,23 +45,30 @@ class Keys:
         self.accesses: dict[str, Access] = {}
         self.always = Group(())
 
-    def note(self, conjunction: Conjunction) -> None:
-        """Count a conjunction before its keys are chosen."""
+    def note(self, conjunction: Conjunction) -> list[Key]:
+        """Count a conjunction and choose its keys."""
+        equal = False
+        asked: list[Access] = []
         for predicate in conjunction:
             access = self.accesses.get(predicate.attribute)
             if access is None:
                 access = self.accesses[predicate.attribute] = Access(predicate.attribute)
             access.mentions += 1
-            if predicate.op != _EQ and predicate.op != _IN:
+            op = predicate.op
+            if op != _EQ and op != _IN:
+                if op != _ABSENT:
+                    asked.append(access)
                 continue
+            equal = True
             for value in _values(predicate):
                 group = access.values.get(value)
                 if group is None:
                     group = access.values[value] = Group((predicate.attribute, value))
                 group.wanted += 1
+        return self.choose(conjunction) if equal else [_presence(asked)]
 
     def forget(self, conjunction: Conjunction) -> None:
-        """Undo `note`; after its rows have gone."""
+        """Undo the counting of `note`; after its rows have gone."""
         for predicate in conjunction:
             access = self.accesses[predicate.attribute]
             access.mentions -= 1
@@ -79,7 +86,7 @@ class Keys:
             attributes = [predicate.attribute for predicate in conjunction]
             equal = [p for p in equal if _values(p) and attributes.count(p.attribute) == 1]
         if not equal:
-            return [self._presence(conjunction)]
+            return [_presence([self.accesses[p.attribute] for p in conjunction if p.op != _ABSENT])]
         best = min(equal, key=self._crowd) if len(equal) > 1 else equal[0]
         groups = self.accesses[best.attribute].values
         return list(dict.fromkeys(groups[value].key for value in _values(best)))  # True and 1 may be two
@@ -88,24 +95,6 @@ class Keys:
         """How many conjunctions share an equality; of two alike, the attribute with more values wins."""
         access, values = self.accesses[predicate.attribute], _values(predicate)
         return sum(access.values[value].wanted for value in values), -len(access.values)
-
-    def _presence(self, conjunction: Conjunction) -> Key:
-        accesses, least, most, fullest = self.accesses, None, None, None
-        for predicate in conjunction:
-            if predicate.op == _ABSENT:
-                continue
-            access = accesses[predicate.attribute]
-            if least is None or access.mentions < least.mentions:
-                least = access
-            if most is None or access.mentions > most.mentions:
-                most = access
-            if fullest is None or access.filed > fullest.filed:
-                fullest = access
-        if least is None or most is None or fullest is None:
-            return ()
-        if most.mentions >= _ENOUGH and least.mentions * _RARE < most.mentions:
-            return least.key
-        return fullest.key
 
     def group(self, key: Key) -> Group:
         if not key:
@@ -131,7 +120,7 @@ class Keys:
         if key:
             access = self.accesses[key[0]]
             access.filed += change
-            if access.presence is not None and not len(access.presence):
+            if change < 0 and access.presence is not None and not len(access.presence):
                 access.presence = None
 
     def asked(self, attributes: Attributes) -> list[Group]:
@@ -159,6 +148,23 @@ class Keys:
                 if access.presence is not None:
                     yield access.presence
                 yield from (group for group in access.values.values() if len(group))
+
+
+def _presence(asked: list[Access]) -> Key:
+    """One of the attributes that must be there, if any must."""
+    if not asked:
+        return ()
+    least = most = fullest = asked[0]
+    for access in asked:
+        if access.mentions < least.mentions:
+            least = access
+        elif access.mentions > most.mentions:
+            most = access
+        if access.filed > fullest.filed:
+            fullest = access
+    if most.mentions >= _ENOUGH and least.mentions * _RARE < most.mentions:
+        return least.key
+    return fullest.key
 
 
 def rest(conjunction: Conjunction, key: Key) -> tuple[Predicate, ...]:

@@ -2,7 +2,7 @@
 
 * Few: `sc_encode` writes the ones of a sparse vector as 2-byte positions (bitarray's documented format:
   length of the length, the length, then blocks; a block 0xc2 is a count and so many positions).
-* Many, or written in another way: the words that have any are unpacked by numpy.
+* Many, or written in another way: unpacked by numpy.
 bitarray's own `search` makes a Python int of each position, which costs more than either.
 """
 
@@ -17,7 +17,6 @@ Ints = npt.NDArray[np.int64]
 
 _TWO_BYTES = 0xC2
 _POSITION = np.dtype("<u2")
-_FULL = np.uint64(2**64 - 1)
 
 
 def zeros(bits: bitarray) -> Ints:
@@ -27,14 +26,12 @@ def zeros(bits: bitarray) -> Ints:
     if written[head] == _TWO_BYTES:
         count = written[head + 1]
         if len(written) == head + 3 + 2 * count:  # one block, and the zero that ends it
-            return np.frombuffer(written, _POSITION, count, head + 2)
+            return np.frombuffer(written, _POSITION, count, head + 2).astype(np.int64)
     elif not written[head]:
         return np.zeros(0, np.int64)
     return _unpacked(bits)
 
 
 def _unpacked(bits: bitarray) -> Ints:
-    words = np.frombuffer(bits, np.uint64)  # type: ignore[call-overload]
-    used = (words != _FULL).nonzero()[0]
-    found = np.unpackbits((~words[used]).view(np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
-    return (used << 6)[found >> 6] + (found & 63)  # type: ignore[no-any-return]
+    octets = np.frombuffer(~bits, np.uint8)  # type: ignore[call-overload]
+    return np.unpackbits(octets, bitorder="little").view(np.bool_).nonzero()[0]

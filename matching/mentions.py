@@ -6,6 +6,8 @@ agree on: values by type and number, since True is not 1 here, and 1 is 1.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grapevine.filters.normal import Filter, Op, Predicate
 from matching.interface import Attributes
 
@@ -35,11 +37,17 @@ class Mentions:
         return tuple(self._counts) if len(self._counts) <= most else None
 
 
-def projection(names: tuple[str, ...], attributes: Attributes) -> object:
-    """Equal and hashed alike for publications that agree; never bytes."""
-    if len(names) == 1:
-        return _distinct(attributes.get(names[0], _ABSENT))
-    return tuple([_distinct(attributes.get(name, _ABSENT)) for name in names])
+def projection(names: tuple[str, ...]) -> Callable[[Attributes], object]:
+    """A function of attributes, equal and hashed alike for publications that agree; never bytes."""
+    if len(names) != 1:
+        return lambda attributes: tuple([_distinct(attributes.get(name, _ABSENT)) for name in names])
+    (name,) = names
+
+    def only(attributes: Attributes) -> object:
+        value = attributes.get(name, _ABSENT)
+        return value if value is not True and value is not False else _distinct(value)
+
+    return only
 
 
 def _distinct(value: object) -> object:

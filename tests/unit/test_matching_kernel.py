@@ -26,6 +26,7 @@ def test_slots_are_out_of_no_row_and_below_the_point() -> None:
     cells[2] = 5, -5
     cells[3] = 6, -6
     assert np.frombuffer(compiled.slots(rows, cells, [5.0, -5.0]), np.int64).tolist() == [0, 2]
+    assert compiled.sids(rows, cells, [5.0, -5.0], np.arange(64) + 2**40) == [2**40, 2**40 + 2]
 
 
 def test_each_group_is_found() -> None:
@@ -62,6 +63,7 @@ def test_columns() -> None:
         ("slots", ([bits("0")], np.zeros((64, 1)), [0.0, 0.0])),
         ("slots", ([bits("0")], np.zeros((64, 200)), [0.0] * 200)),
         ("slots", ((bits("0"),), np.zeros((64, 1)), [0.0])),
+        ("sids", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.int64))),
         ("groups", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.uint32))),
         ("below", (np.zeros((2, 10)), 10, 11, [0.0])),
         ("below", (np.zeros((2, 10)), 10, 10, [0.0] * 3)),
@@ -69,7 +71,7 @@ def test_columns() -> None:
     ],
 )
 def test_wrong_sizes_are_refused(name: str, arguments: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match=r"rows|cells|point|groups"):
+    with pytest.raises(ValueError, match=r"rows|cells|point|groups|sids"):
         getattr(compiled, name)(*arguments)
 
 
@@ -81,8 +83,19 @@ def test_python_and_the_kernel_agree(name: str, monkeypatch: pytest.MonkeyPatch)
         index.add(sid, filter, sid % 11)
 
     def answers() -> list[object]:
-        return [(index.match(p), index.groups(p), index.deliveries(p)) for p in points]
+        return [(sorted(index.match(p)), index.groups(p), index.deliveries(p)) for p in points]
 
     with_kernel = answers()
     monkeypatch.setattr(kernel, "module", None)
     assert answers() == with_kernel
+
+
+def test_labels_are_cut_where_the_group_changes() -> None:
+    labels = np.array([1, 2, 3, 4], "<u4")
+    groups = np.array([5, 5, 1 << 40, 7], np.int64)
+    expected = [(5, labels[:2].tobytes()), (1 << 40, labels[2:3].tobytes()), (7, labels[3:].tobytes())]
+    assert compiled.pieces(groups, labels) == expected
+    assert compiled.pieces(groups[:0], labels[:0]) == []
+    for wrong in ((groups, labels[:3]), (groups.astype(np.int32), labels), (groups[:3], labels)):
+        with pytest.raises(ValueError, match="eight bytes"):
+            compiled.pieces(*wrong)

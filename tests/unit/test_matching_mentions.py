@@ -31,15 +31,15 @@ def test_equal_projections_match_alike(one: dict[str, object], other: dict[str, 
     assert names is not None
     mixed = {**other, **{name: one[name] for name in names if name in one}}
     mixed = {name: value for name, value in mixed.items() if name in one or name not in names}
-    assert projection(names, one) == projection(names, mixed)  # type: ignore[arg-type]
+    assert projection(names)(one) == projection(names)(mixed)  # type: ignore[arg-type]
     for filter in filters:
         assert matches(filter, one) == matches(filter, mixed)  # type: ignore[arg-type]
 
 
 def test_true_is_not_one() -> None:
-    assert projection(("a",), {"a": True}) != projection(("a",), {"a": 1})
-    assert projection(("a",), {"a": 1}) == projection(("a",), {"a": 1.0})
-    assert projection(("a",), {}) != projection(("a",), {"a": False})
+    assert projection(("a",))({"a": True}) != projection(("a",))({"a": 1})
+    assert projection(("a",))({"a": 1}) == projection(("a",))({"a": 1.0})
+    assert projection(("a",))({}) != projection(("a",))({"a": False})
 
 
 def test_what_leaves_is_forgotten() -> None:

@@ -1,9 +1,8 @@
-"""The bits of a segment mean what they say, after any number of splits and merges."""
+"""The bits of a segment mean what they say, wherever values are cut."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,9 @@ from grapevine.filters.normal import Op, Predicate, Value
 from matching import group
 from matching.bounds import number_bounds
 from matching.check import satisfied
+from matching.cuts import number_cuts, predicate_cuts, text_cuts
 from matching.index import Index
+from matching.octets import Octets
 from matching.segments import Segments
 from tests.unit.test_matching_dense import predicate, text
 
@@ -42,21 +43,19 @@ def random_predicate(random: Random) -> Predicate:
     return random.choice(others) if random.random() < 0.3 else predicate(random, "a", 0)
 
 
-class Known:
-    """Slots as a table asks about them."""
+def put(table: Segments, slot: int, predicate: Predicate) -> None:
+    """As a block does: an interval with others, anything else by itself."""
+    bounds = number_bounds(predicate)
+    if bounds is None:
+        clear(table, slot)
+        table.set(slot, predicate)
+    else:
+        least, greatest = np.array(bounds)[:, None]
+        table.fill(Octets(np.array([slot])), least, greatest)
 
-    def __init__(self, slots: dict[int, Predicate]) -> None:
-        self._slots = slots
 
-    def predicates(self, slot: int) -> tuple[Predicate, ...]:
-        return (self._slots[slot],)
-
-    def plain(self, slots: list[int]) -> list[int]:
-        return [slot for slot in slots if number_bounds(self._slots[slot]) is not None]
-
-    def ends(self, table: int, slots: list[int]) -> tuple[Any, Any]:
-        bounds = np.array([number_bounds(self._slots[slot]) for slot in slots])
-        return bounds[:, 0], np.nextafter(bounds[:, 1], np.inf)
+def clear(table: Segments, slot: int) -> None:
+    table.fill(Octets(np.array([slot])), np.array([-np.inf]), np.array([np.inf]))
 
 
 def assert_bits_hold(table: Segments, slots: dict[int, Predicate], values: list[Value]) -> None:
@@ -64,51 +63,59 @@ def assert_bits_hold(table: Segments, slots: dict[int, Predicate], values: list[
         row = table.row(value)
         attributes = {} if value is None else {"a": value}
         for slot, asked in slots.items():
-            out, edge = table.out[row][slot], table.edge[row][slot]
+            out, beside = table.out[row][slot], table.out[row - 1][slot] or table.out[row + 1][slot]
             if satisfied((asked,), attributes):
                 assert not out, (value, asked)
-            else:
-                assert out or edge, (value, asked)
+            elif number_bounds(asked) is not None:
+                assert out or beside, (value, asked)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_splits_and_merges_keep_the_meaning(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_bits_hold_however_the_values_are_cut(seed: int) -> None:
     random = Random(seed)
-    table = Segments("a", 0, 128)
     values = [*VALUES, *(text(random, 0) for _ in range(40))]
-    slots: dict[int, Predicate] = {}
-    for slot in range(100):
-        slots[slot] = random_predicate(random)
-        table.count += 1
-        table.set(slot, slots[slot])
-        if slot % 3 == 0:
-            table.split(random.randrange(3, table.rows), Known(slots))
-        if slot % 4 == 0 and table.rows > 8:
-            text_rows = 4 + len(table.cuts)
-            row = random.choice([row for row in range(3, table.rows - 1) if row + 1 != text_rows])
-            table._merge(row)
-        if slot % 20 == 19:
-            assert_bits_hold(table, slots, values)
+    asked = [random_predicate(random) for _ in range(100)]
+    found = [cut for one in asked for cut in predicate_cuts(one)]
+    numbers = np.array([cut for cut in found if not isinstance(cut, str)])
+    texts = [cut for cut in found if isinstance(cut, str)]
+    most = random.choice((0, 1, 2, 5, 20, 1000))
+    table = Segments("a", 0, 64, number_cuts(numbers, most), text_cuts(texts, most))
+    table.resize(128)
+    assert len(table.cuts) <= most and len(table.texts) <= most
+    for slot in (*range(100), *range(0, 100, 3)):  # also over what was there
+        random.shuffle(asked)
+        put(table, slot, asked[slot])
+        assert_bits_hold(table, {slot: asked[slot]}, values)
+    slots = dict(enumerate(asked))
+    for slot, one in slots.items():
+        put(table, slot, one)
+    assert_bits_hold(table, slots, values)
     for slot in range(50):
-        table.clear(slot)
+        clear(table, slot)
         del slots[slot]
-        assert not any(row[slot] for row in (*table.out, *table.edge))
+        assert not any(row[slot] for row in table.out)
     assert_bits_hold(table, slots, values)
 
 
-def test_few_values_have_no_edges() -> None:
-    """With all bounds cut at, bits alone decide."""
-    table = Segments("a", 0, 64)
+def test_few_values_are_told_apart() -> None:
+    """With a cut at each bound, bits alone decide."""
     asked = [Predicate("a", Op.RANGE, (low, low + 2, True, False)) for low in range(6)]
+    found = np.array([cut for one in asked for cut in predicate_cuts(one)])
+    table = Segments("a", 0, 64, number_cuts(found, 20))
     for slot, one in enumerate(asked):
-        table.count += 1
-        table.set(slot, one)
-    for _ in range(40):
-        for row in range(3, table.rows):
-            if table.edge[row].any():
-                table.split(row, Known(dict(enumerate(asked))))
-                break
-    assert not any(row.any() for row in table.edge)
+        put(table, slot, one)
+        assert all(table.out[table.row(v)][slot] != satisfied((one,), {"a": v}) for v in VALUES)
+
+
+def test_cuts_lie_where_bounds_are_and_where_values_may_fall() -> None:
+    """The root of the density: a hundred times the bounds have ten times the cuts."""
+    dense, sparse = np.linspace(0, 1, 10_000), np.linspace(1, 2, 100)
+    cuts = number_cuts(np.concatenate((dense, sparse)), 111)
+    assert 100 <= len(cuts) <= 111
+    left = sum(cut < 1 for cut in cuts)
+    assert 3 < left / (len(cuts) - left) < 30
+    far = number_cuts(np.concatenate((dense, np.geomspace(10, 1e30, 100))), 111)
+    assert sum(cut <= 1 for cut in far) > 80
 
 
 def test_rows_that_no_cell_describes_are_found_covered(monkeypatch: pytest.MonkeyPatch) -> None:
