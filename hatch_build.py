@@ -1,6 +1,6 @@
-"""Builds `matching._kernel` into the broker's wheel, or into the tree of an editable install.
+"""Builds the compiled inner loops into the broker's wheel, or into the tree of an editable install.
 
-Where there is no compiler, or it fails, the wheel is built without and matching does the same in Python.
+Where there is no compiler, or it fails, the wheel is built without them and Python does the same.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("matching") / "kernel.c"
+SOURCES = {"matching/kernel.c": "_kernel", "overlay/tree/runs.c": "_runs"}
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg, misc]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel" or os.environ.get("GRAPEVINE_NO_KERNEL"):
             return
-        root = Path(self.root)
-        built = root / "matching" / f"_kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
-        try:
-            compile_kernel(root / SOURCE, built)
-        except (OSError, subprocess.SubprocessError) as reason:
-            built.unlink(missing_ok=True)
-            self.app.display_warning(f"matching runs without its compiled kernel: {reason}")
-            return
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
-        build_data["artifacts"].append(f"/matching/{built.name}")
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        for name, module in SOURCES.items():
+            source = Path(self.root) / name
+            built = source.with_name(f"{module}{suffix}")
+            try:
+                compile_kernel(source, built)
+            except (OSError, subprocess.SubprocessError) as reason:
+                built.unlink(missing_ok=True)
+                self.app.display_warning(f"{name} is not compiled, Python does the same: {reason}")
+                continue
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data["artifacts"].append("/" + built.relative_to(self.root).as_posix())
 
 
 def compile_kernel(source: Path, built: Path) -> None:

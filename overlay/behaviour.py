@@ -1,7 +1,8 @@
 """One idea of an overlay: it owns its tables and message kinds and is told of sessions.
 
 Sessions come up and go down many times; they are lost once. `status` is what pubctl prints, `validate`
-asserts what must hold between two inputs.
+asserts what must hold between two inputs. `reconfigured` comes when `core.settings` are other ones while it
+runs; who reads them at each use has nothing to do then.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from overlay.core import Core
     from overlay.links.session import Session
+    from overlay.settings import CoreSettings
 
 Status = dict[str, Any]
 
@@ -23,6 +25,7 @@ class Behaviour(Protocol):
     def link_up(self, session: Session, now: float) -> None: ...
     def link_down(self, session: Session, now: float) -> None: ...
     def link_lost(self, session: Session, now: float) -> None: ...
+    def reconfigured(self, before: CoreSettings, now: float) -> None: ...
     def status(self) -> Status: ...
     def validate(self) -> None: ...
 
@@ -37,6 +40,7 @@ class Quiet:
     def link_up(self, session: Session, now: float) -> None: ...
     def link_down(self, session: Session, now: float) -> None: ...
     def link_lost(self, session: Session, now: float) -> None: ...
+    def reconfigured(self, before: CoreSettings, now: float) -> None: ...
     def status(self) -> Status:
         return {}
 

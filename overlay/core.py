@@ -86,6 +86,13 @@ class Core:
         for behaviour in self.behaviours:
             behaviour.start(now)
 
+    def reconfigure(self, settings: CoreSettings, now: float) -> None:
+        """Other settings from now on. What brokers have told each other of themselves stays as it was."""
+        assert settings.may_follow(self.settings)
+        before, self.settings = self.settings, settings
+        for behaviour in self.behaviours:
+            behaviour.reconfigured(before, now)
+
     def link_up(self, number: int, peer: str, kind: Kind, now: float, dial: int = 0) -> None:
         link = self.links[number] = Link(number, peer, kind, dial, now)
         if self.on_transport is not None:
@@ -131,7 +138,7 @@ class Core:
         if (greeting := self.dispatch.greetings.get(kind)) is not None:
             greeting(link, message, now)
         elif isinstance(message, Command):
-            self.command(link, message, now)
+            self.dispatch.command(message.verb)(link, message, now)
         elif link.session is None:
             self.send(Reset(), link)
         elif kind == Marks.kind:
@@ -140,11 +147,6 @@ class Core:
             handler(link.session, message, now)
         else:
             self.refuse("kind")
-
-    def command(self, link: Link, command: Command, now: float) -> None:
-        commands = self.dispatch.commands
-        handler = commands.get(command.verb) or commands[""]
-        handler(link, command, now)
 
     def writable(self, number: int, now: float) -> None:
         if (link := self.links.get(number)) is not None and link.session is not None:
@@ -155,9 +157,6 @@ class Core:
         """The transport takes no more for this link until `writable`."""
         if (link := self.links.get(number)) is not None and link.session is not None:
             link.session.writable = False
-
-    def persisted(self, position: int, now: float) -> None:
-        """The journal is on disk up to here."""
 
     def measured(self, report: dict[str, float], now: float) -> None:
         self.report = report

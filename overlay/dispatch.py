@@ -41,6 +41,9 @@ class Dispatch:
         """An administrator's verb; "" answers for those that nobody knows."""
         self.commands[verb] = handler
 
+    def command(self, verb: str) -> Callable[[Link, Command, float], None]:
+        return self.commands.get(verb) or self.commands[""]
+
     def handler(self, kind: int, link_kind: Kind) -> Handler | None:
         kinds = self._link_kinds[kind]
         return self._handlers[kind] if kinds is None or link_kind in kinds else None

@@ -64,6 +64,15 @@ class DeliveryLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     sample: int = 100  # one in so many of each publisher's publications
 
 
+class FeedingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    staged_bytes: int = 8 * 1024**3  # on disk, of all queries
+    staged_s: float = 86_400.0  # rows that nobody commits go after this
+    stages: int = 100_000
+    queries: int = 1_000  # whose last batch is remembered
+    publishers: int = 10_000  # whose numbers are kept
+    keep_s: float = 30 * 86_400.0  # and for how long after their last use
+
+
 class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlay: OverlaySettings = OverlaySettings()
     tree: TreeSettings = TreeSettings()
@@ -72,6 +81,11 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     softlinks: SoftLinkSettings = SoftLinkSettings()
     relocation: RelocationSettings = RelocationSettings()
     delivery_log: DeliveryLogSettings = DeliveryLogSettings()
+    feeding: FeedingSettings = FeedingSettings()
+
+    def may_follow(self, before: CoreSettings) -> bool:
+        """Whether a running broker may change to this: what others were told of it must stay."""
+        return self.cluster_wide() == before.cluster_wide() and self.links.window == before.links.window
 
     def cluster_wide(self) -> dict[str, str]:
         """The values that two brokers compare when they meet."""

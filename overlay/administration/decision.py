@@ -20,7 +20,8 @@ from overlay.core import Core
 from overlay.links.session import Peer, Remote, Session
 from overlay.links.soft import Soft
 from overlay.softlinks.excludes import Narrowed, Stamped
-from overlay.tree.publications import Publications, Route, Side
+from overlay.tree.publications import Publications
+from overlay.tree.routes import Route, Side
 from overlay.tree.subscriptions import SubscriptionEntry
 
 Row = dict[str, Any]
@@ -91,7 +92,7 @@ class Decision:
     def _neighbours(self, route: Route, content: Mapping[str, Value]) -> list[Row]:
         subscriptions = self.publications.subscriptions
         matching: dict[Session, list[SubscriptionEntry]] = {}
-        for number in subscriptions.remote.match(content):
+        for number in sorted(subscriptions.remote.match(content)):
             entry = subscriptions.table.entry(number)
             matching.setdefault(entry.source, []).append(entry)
         advertised = subscriptions.flooding or self._advertised(content)
@@ -139,7 +140,7 @@ class Decision:
     def _clients(self, route: Route, content: Mapping[str, Value]) -> list[Row]:
         subscriptions = self.publications.subscriptions
         matching: dict[Session, list[SubscriptionEntry]] = {}
-        for number in subscriptions.local.match(content):
+        for number in sorted(subscriptions.local.match(content)):
             entry = subscriptions.table.entry(number)
             matching.setdefault(entry.source, []).append(entry)
         return [

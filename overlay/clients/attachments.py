@@ -26,6 +26,7 @@ from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.session import Kind, Link, Session
 from overlay.links.sync import Sync
+from overlay.settings import CoreSettings
 from overlay.tree.subscriptions import Subscriptions
 
 WAITING = 10_000  # clients that may wait for a broker to become ready
@@ -100,6 +101,16 @@ class Attachments(Quiet):
         client = Client(core, attach, self._flushed, now)
         core.clients[client.id] = core.numbered[client.number] = client
         self._connect(client, link, False, now)
+
+    def admit_inside(self, name: str, incarnation: int, now: float) -> Client:
+        """A publisher that is part of this broker: nobody is at the other end. A link that is down for a
+        moment must not be lost because this one has filled its window."""
+        attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), incarnation, 1, 0, 0)
+        client = Client(self.core, attach, self._flushed, now)
+        client.incoming.window = min(client.incoming.window, self.core.settings.links.window // 4 or 1)
+        self.core.clients[client.id] = self.core.numbered[client.number] = client
+        self.core.names.setdefault(client.id, name)
+        return client
 
     def _resume(self, client: Client, link: Link, attach: Attach, now: float) -> None:
         old, resume = client.link, attach.resume
@@ -180,6 +191,10 @@ class Attachments(Quiet):
         if isinstance(session, Client):
             lost_at = now + self.core.settings.links.lost_after_s
             session.lost_timer = self.core.timers.at(lost_at, lambda later: self.end(session, later))
+
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        for client in self.core.clients.values():
+            client.deliveries.most = self.core.settings.clients.queue
 
     # --- going ----------------------------------------------------------------------------------------
 

@@ -92,8 +92,7 @@ class Client(Session):
             self._told_dropped = deliveries.dropped
             self.core.send(Dropped(deliveries.dropped), link)
         flows = self.writable and deliveries.sendable
-        if incoming.moved and (incoming.cuts or not flows):
-            self.send_marks(link)
+        self.flush_marks(link, flows)
         if not flows:
             return
         for chunk in deliveries.take(self.core.settings.links.batch_publications):
@@ -107,4 +106,4 @@ class Client(Session):
                 chunk.ids,
             )
             self.core.out.batches.append((link.number, deliver))
-            incoming.moved = False
+            incoming.tell()

@@ -16,13 +16,13 @@ from overlay.links.settling import Settling
 
 
 class Deliveries(Outgoing):
-    __slots__ = ("_most", "backlog", "dropped", "on_slow", "overrun", "stalled")
+    __slots__ = ("backlog", "dropped", "most", "on_slow", "overrun", "stalled")
 
     def __init__(self, on_slow: int, most: int) -> None:
         super().__init__()
         self.on_slow = on_slow
         self.backlog = Backlog()
-        self._most = most
+        self.most = most  # that wait for the client's credit
         self.dropped = 0
         self.stalled = False
         self.overrun = False  # the policy says: disconnect
@@ -50,7 +50,7 @@ class Deliveries(Outgoing):
             self._retain(Chunk(self.next, *self.backlog.take(room)))
 
     def _shed(self) -> None:
-        surplus = len(self.backlog) - self._most
+        surplus = len(self.backlog) - self.most
         if surplus <= 0:
             return
         if self.on_slow == DISCONNECT:

@@ -8,7 +8,7 @@ session is given up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from grapevine.wire.messages import (
@@ -24,6 +24,7 @@ from grapevine.wire.messages import (
 )
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
+from overlay.links.apart import Apart
 from overlay.links.session import Kind, Link, Peer, Session
 from overlay.links.soft import Soft
 from overlay.outbox import Open
@@ -32,7 +33,7 @@ from overlay.outbox import Open
 class Dial:
     """An attempt to reach a broker: `failed(reason, text, now)` or `greeted(peer, now)` is called once."""
 
-    __slots__ = ("addresses", "failed", "greeted", "link", "number", "path", "replaces")
+    __slots__ = ("addresses", "apart", "failed", "greeted", "link", "number", "path", "replaces")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class Dial:
         failed: Callable[[str, str, float], None],
         replaces: int,
         path: tuple[int, ...],
+        apart: bool = False,
     ) -> None:
         self.number = number
         self.addresses = addresses
@@ -49,6 +51,7 @@ class Dial:
         self.failed = failed
         self.replaces = replaces
         self.path = path  # of a soft link: the primary path to who is dialled
+        self.apart = apart
         self.link: Link | None = None
 
 
@@ -58,10 +61,12 @@ class Greeting(Quiet):
     def __init__(self, addresses: tuple[str, ...]) -> None:
         self.addresses = addresses
         self.root_path: Callable[[], tuple[int, ...]] = lambda: (self.core.id,)
-        self.leaving = False  # takes no new neighbour
+        self.leaving = False  # takes no new neighbour,
+        self.heirs_of: Mapping[int, object] = {}  # but in the place of one of these, who leave as well
         self.closed = False  # nor an old one whose link broke
         self.moved_root: Callable[[Peer, float], None] = lambda peer, now: None
         self.soft_refusal: Callable[[Hello], str] = lambda hello: "no soft links here"  # "" admits
+        self.apart = Apart(self)
         self._dials: dict[int, Dial] = {}
         self._number = 0
         self._epoch = 0
@@ -88,12 +93,15 @@ class Greeting(Quiet):
         replaces: int = 0,
         path: tuple[int, ...] = (),
         patience: int = 1,
+        apart: bool = False,
     ) -> None:
-        """With a `path` it is a soft link, else one of the tree; `greeted` gets its session. `patience`
-        times greet_s is waited for an answer: a broker with large tables is slow to greet, and would never
-        be reached otherwise."""
+        """With a `path` it is a soft link, with `apart` one that is not of the tree yet (apart.py), else one
+        of the tree; `greeted` gets its session. `patience` times greet_s is waited for an answer: a broker
+        with large tables is slow to greet, and would never be reached otherwise."""
         self._number += 1
-        dial = self._dials[self._number] = Dial(self._number, addresses, greeted, failed, replaces, path)
+        dial = self._dials[self._number] = Dial(
+            self._number, addresses, greeted, failed, replaces, path, apart
+        )
         self.core.out.opens.append(Open(dial.number, addresses))
         patient_s = self.core.settings.links.greet_s * patience
         self.core.timers.at(now + patient_s, lambda later: self._unanswered(dial, later))
@@ -133,8 +141,8 @@ class Greeting(Quiet):
             return
         dial.link = link
         self._epoch += 1
-        peer = None if dial.path else self._remembered(dial)
-        self.core.send(self._hello(self._epoch, False, peer, dial.replaces, dial.path), link)
+        peer = None if dial.path or dial.apart else self._remembered(dial)
+        self.core.send(self.hello(self._epoch, False, peer, dial.replaces, dial.path, dial.apart), link)
 
     def _remembered(self, dial: Dial) -> Peer | None:
         """The suspended session that the dialled addresses belong to."""
@@ -143,8 +151,14 @@ class Greeting(Quiet):
                 return peer
         return None
 
-    def _hello(
-        self, epoch: int, answer: bool, peer: Peer | None, replaces: int = 0, path: tuple[int, ...] = ()
+    def hello(
+        self,
+        epoch: int,
+        answer: bool,
+        peer: Peer | None,
+        replaces: int = 0,
+        path: tuple[int, ...] = (),
+        apart: bool = False,
     ) -> Hello:
         resume = None
         if peer is not None and peer.epoch:
@@ -168,6 +182,7 @@ class Greeting(Quiet):
             resume,
             replaces,
             bool(path),
+            apart,
         )
 
     # --- HELLO ------------------------------------------------------------------------------------
@@ -177,6 +192,8 @@ class Greeting(Quiet):
             self._answered(link, hello, now)
         elif hello.soft:
             self._soft_hello(link, hello, now)
+        elif hello.apart:
+            self.apart.on_hello(link, hello, now)
         elif (refusal := self._refusal(link, hello, now)) is not None:
             self.core.send(refusal, link)
             self.core.close(link)
@@ -189,7 +206,7 @@ class Greeting(Quiet):
                 and peer.incarnation == hello.incarnation
             )
             epoch = peer.epoch if peer is not None and shared else hello.epoch
-            self.core.send(self._hello(epoch, True, peer if shared else None), link)
+            self.core.send(self.hello(epoch, True, peer if shared else None), link)
             self._establish(link, hello, epoch, shared, dialled=False, now=now)
 
     def _answered(self, link: Link, hello: Hello, now: float) -> None:
@@ -197,12 +214,16 @@ class Greeting(Quiet):
         if dial is None or dial.link is not link:
             self.core.refuse("answer")
             return
-        if (refusal := self._mismatch(hello)) is not None:
+        if (refusal := self.mismatch(hello)) is not None:
             self._fail(dial, refusal.reason, refusal.text, now)
             return
         if dial.path:
             del self._dials[dial.number]
             dial.greeted(self._establish_soft(link, hello, dialled=True, now=now), now)
+            return
+        if dial.apart:
+            del self._dials[dial.number]
+            dial.greeted(self.apart.establish(link, hello, dialled=True, now=now), now)
             return
         peer = self.core.peers.get(hello.broker)
         if peer is not None and peer.link is not None and not peer.dialled and hello.broker < self.core.id:
@@ -216,10 +237,10 @@ class Greeting(Quiet):
         del self._dials[dial.number]
         self._establish(link, hello, hello.epoch, shared, dialled=True, now=now)
         dial.greeted(self.core.peers[hello.broker], now)
-        self._joined(self.core.peers[hello.broker], now)
+        self.joined(self.core.peers[hello.broker], now)
 
     def _soft_hello(self, link: Link, hello: Hello, now: float) -> None:
-        refusal = self._mismatch(hello)
+        refusal = self.mismatch(hello)
         if refusal is None and (self.leaving or (reason := self.soft_refusal(hello))):
             refusal = Refuse(
                 "leaving" if self.leaving else "not-ready", "leaving" if self.leaving else reason
@@ -228,13 +249,14 @@ class Greeting(Quiet):
             self.core.send(refusal, link)
             self.core.close(link)
         else:
-            self.core.send(self._hello(hello.epoch, True, None, 0, hello.root_path), link)
+            self.core.send(self.hello(hello.epoch, True, None, 0, hello.root_path), link)
             self._establish_soft(link, hello, dialled=False, now=now)
 
     def _refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
-        if (refusal := self._mismatch(hello)) is not None:
+        if (refusal := self.mismatch(hello)) is not None:
             return refusal
-        if self.closed or (self.leaving and hello.broker not in self.core.peers):
+        heir = hello.replaces in self.heirs_of
+        if not heir and (self.closed or (self.leaving and hello.broker not in self.core.peers)):
             return Refuse("leaving", f"{self.core.name} is leaving the overlay")
         if hello.broker in self.root_path()[1:]:
             return Refuse("cycle", f"{self.core.name} is below {hello.name}: dialling it would close a cycle")
@@ -247,7 +269,7 @@ class Greeting(Quiet):
             return Refuse("twice", f"{self.core.name} has dialled {hello.name}")
         return None
 
-    def _mismatch(self, hello: Hello) -> Refuse | None:
+    def mismatch(self, hello: Hello) -> Refuse | None:
         core = self.core
         if not (PROTOCOL_OLDEST <= hello.newest and hello.oldest <= PROTOCOL):
             ours, theirs = f"{PROTOCOL_OLDEST}-{PROTOCOL}", f"{hello.oldest}-{hello.newest}"
@@ -322,7 +344,7 @@ class Greeting(Quiet):
         peer.begin_sync()
         self.watch(peer, link, now)
         if not dialled:
-            self._joined(peer, now)
+            self.joined(peer, now)
 
     def _establish_soft(self, link: Link, hello: Hello, *, dialled: bool, now: float) -> Soft:
         """Always a new session; an older one to the same broker ends here."""
@@ -352,7 +374,7 @@ class Greeting(Quiet):
         peer.incoming.moved = False
         peer.incoming.mark()
 
-    def _joined(self, peer: Peer, now: float) -> None:
+    def joined(self, peer: Peer, now: float) -> None:
         for behaviour in self.core.behaviours:
             behaviour.link_up(peer, now)
         peer.touch()
@@ -361,11 +383,11 @@ class Greeting(Quiet):
 
     def watch(self, session: Session, link: Link, now: float) -> None:
         """Ping as long as this is the session's link; end the link after three pings without a word."""
-        ping_s = self.core.settings.links.ping_s
 
         def again(later: float) -> None:
             if session.link is not link:
                 return
+            ping_s = self.core.settings.links.ping_s
             if later - link.heard_at > 3 * ping_s:
                 self.core.refuse("silent")
                 self.core.close(link)
@@ -374,7 +396,7 @@ class Greeting(Quiet):
                 self.core.send(Ping(later, self.root_path()), link)
                 self.core.timers.at(later + ping_s, again)
 
-        self.core.timers.at(now + ping_s, again)
+        self.core.timers.at(now + self.core.settings.links.ping_s, again)
 
     def on_ping(self, session: Session, ping: Ping, now: float) -> None:
         self.core.tell(Pong(ping.sent_at, self.root_path()), session)
@@ -398,7 +420,7 @@ class Greeting(Quiet):
             session.lost_timer = self.core.timers.at(lost_at, lambda later: self.core.lose(session, later))
 
     def link_lost(self, session: Session, now: float) -> None:
-        for known in (self.core.peers, self.core.soft_out, self.core.soft_in):
+        for known in (self.core.peers, self.core.soft_out, self.core.soft_in, self.apart.sessions):
             if known.get(session.id) is session:
                 del known[session.id]
 

@@ -17,6 +17,7 @@ from overlay.links.settling import Settling
 class Incoming:
     __slots__ = (
         "_moved",
+        "_told",
         "cuts",
         "cuts_first",
         "moved",
@@ -35,6 +36,7 @@ class Incoming:
         self.cuts_first = 0  # number of cuts[0] within the epoch
         self.moved = False  # since the marks last left
         self._moved = moved
+        self._told = 0  # how far the peer knows the settled mark
 
     @property
     def credit(self) -> int:
@@ -72,8 +74,18 @@ class Incoming:
             self.cuts += record.cuts
             self.mark()
 
-    def marks(self, epoch: int, cuts_seen: int) -> Marks:
+    @property
+    def untold(self) -> int:
+        """Settled, and the peer may not know it."""
+        return self.settled - self._told
+
+    def tell(self) -> None:
+        """The marks leave."""
         self.moved = False
+        self._told = self.settled
+
+    def marks(self, epoch: int, cuts_seen: int) -> Marks:
+        self.tell()
         return Marks(
             epoch, self.received, self.settled, self.credit, 0, tuple(self.cuts), self.cuts_first, cuts_seen
         )
@@ -91,7 +103,7 @@ class Incoming:
             record.incoming = None
         self.records.clear()
         self.cuts.clear()
-        self.cuts_first = self.received = self.settled = 0
+        self.cuts_first = self.received = self.settled = self._told = 0
         self.moved = False
 
     def mark(self) -> None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from overlay.timers import Timer
 
 
+MARKS_S = 0.002  # between two marks to one side, if nothing presses
+PRESSING = 8  # marks leave at once when this part of the window was settled since the last
+
+
 class Kind(IntEnum):
     PEER = 0
     CLIENT = 1
@@ -60,6 +64,8 @@ class Session:
         "link",
         "lost",
         "lost_timer",
+        "marks_at",
+        "marks_timer",
         "name",
         "number",
         "out",
@@ -87,6 +93,8 @@ class Session:
         self.lost_timer: Timer | None = None
         self.lost = False
         self.sent_at = 0.0
+        self.marks_at = 0.0  # not before, if nothing presses
+        self.marks_timer: Timer | None = None
         self.writable = True
 
     def __repr__(self) -> str:
@@ -118,7 +126,23 @@ class Session:
             self.send_marks(self.link)
         self.touch()
 
+    def flush_marks(self, link: Link, flows: bool) -> None:
+        """Marks that nothing will carry (`flows`: publications will) leave by themselves, but not for each
+        single publication: who sends one after the other hears of several at once."""
+        incoming, now = self.incoming, self.core.now
+        if not incoming.moved or (flows and not incoming.cuts):
+            return
+        if incoming.cuts or now >= self.marks_at or incoming.untold * PRESSING >= incoming.window:
+            self.send_marks(link)
+        elif self.marks_timer is None:
+            self.marks_timer = self.core.timers.at(self.marks_at, self._marks_due)
+
+    def _marks_due(self, now: float) -> None:
+        self.marks_timer = None
+        self.touch()
+
     def send_marks(self, link: Link) -> None:
+        self.marks_at = self.core.now + MARKS_S
         self.core.out.sends.append((self.incoming.marks(self.epoch, self.cuts_seen), (link.number,)))
 
 
@@ -140,9 +164,9 @@ class Remote(Session):
         if link is None:
             return
         incoming = self.incoming
-        if incoming.moved and (incoming.cuts or not (self.flowing and self.out.sendable)):
-            self.send_marks(link)
-        if self.flowing:
+        flows = self.flowing and self.out.sendable
+        self.flush_marks(link, flows)
+        if flows:
             base = self.out.base
             for chunk in self.out.take(self.core.settings.links.batch_publications):
                 batch = Batch(
@@ -154,16 +178,18 @@ class Remote(Session):
                     chunk.publications,
                 )
                 self.core.out.batches.append((link.number, batch))
-                incoming.moved = False
+                incoming.tell()
 
 
 class Peer(Remote):
-    """A neighbour on the tree. `held`: it leaves, publications for it wait for its heirs."""
+    """A neighbour on the tree. `held`: it leaves, publications for it wait for its heirs. `heir`: a move
+    gives this link's place to that neighbour's, what is on it is the last."""
 
     __slots__ = (
         "dialled",
         "root_path",
         "ever_synced",
+        "heir",
         "shadows",
         "sync_number",
         "sync_pending",
@@ -176,6 +202,7 @@ class Peer(Remote):
     def __init__(self, core: Core, peer: int, name: str) -> None:
         super().__init__(core, Kind.PEER, peer, name)
         self.dialled = False  # by us: this is our parent
+        self.heir: Peer | None = None
         self.root_path: tuple[int, ...] = ()
         # SyncDone (DECISIONS 11): see links/sync.py
         self.ever_synced = False  # in this incarnation of ours
@@ -194,7 +221,21 @@ class Peer(Remote):
     @property
     def live(self) -> bool:
         """Whether what it told us still stands on its own."""
-        return self.link is not None and not self.held
+        return self.link is not None and not self.going
+
+    @property
+    def retiring(self) -> bool:
+        return self.heir is not None
+
+    @property
+    def going(self) -> bool:
+        """Others will tell what it has told."""
+        return self.held or self.heir is not None
+
+    def may_be_told(self, source: Session) -> bool:
+        """Whether what came from `source` is to be told here: not over a link that ends, and what came over
+        such a link is known behind the one in its place."""
+        return self.heir is None and not (isinstance(source, Peer) and source.heir is self)
 
     def begin_sync(self) -> None:
         self.sync_number += 1

@@ -38,11 +38,11 @@ class Sync(Quiet):
         """Attached last: by now every behaviour has announced its tables."""
         if isinstance(session, Peer):
             self.core.tell(TablesSent(), session)
-            self._remember()
+            self.remember()
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
-            self._remember()
+            self.remember()
             self.check_all(now)
 
     def on_tables_sent(self, peer: Peer, message: TablesSent, now: float) -> None:
@@ -84,11 +84,13 @@ class Sync(Quiet):
     def _all_known_but(self, peer: Peer | None) -> bool:
         if self.seeking():
             return False
-        return all(other.ever_synced or other.held for other in self.core.peers.values() if other is not peer)
+        return all(
+            other.ever_synced or other.going for other in self.core.peers.values() if other is not peer
+        )
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
         """A restarted broker waits for the neighbours it had."""
-        names = [(peer.name, peer.addresses) for peer in self.core.peers.values()]
+        names = [(peer.name, peer.addresses) for peer in self.core.peers.values() if not peer.retiring]
         if names != self._written:
             self._written = names
             self.core.out.journal.append(Record("neighbours", names))

@@ -20,7 +20,7 @@ from overlay.relocate.migration import Migration
 from overlay.relocate.pop import Pop
 from overlay.relocate.selection import choose, relocation_target
 from overlay.relocate.tagging import Tracer
-from overlay.settings import RelocationSettings
+from overlay.settings import CoreSettings, RelocationSettings
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.publications import Publications
 
@@ -83,6 +83,11 @@ class Relocation(Quiet):
             self.verdicts.clear()
         self.settings = self.tracer.settings = settings
         self.publications.tag = None if settings.algorithm == "off" else self._tag
+
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        """What pubctl has set stays until the file says something new."""
+        if self.core.settings.relocation != before.relocation:
+            self.set(self.core.settings.relocation)
 
     def change(self, **changes: str | float | int) -> str:
         """Some settings; what is wrong with them, if something is."""

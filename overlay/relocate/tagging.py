@@ -13,7 +13,8 @@ from overlay.core import Core
 from overlay.links.session import Session
 from overlay.settings import RelocationSettings
 from overlay.tree.duplicates import Source
-from overlay.tree.publications import Publications, Route
+from overlay.tree.publications import Publications
+from overlay.tree.routes import Route
 
 
 class Tracer:

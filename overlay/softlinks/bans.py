@@ -27,12 +27,15 @@ Operation = tuple[int, int, int]  # origin, incarnation, number
 
 
 class Ban:
-    __slots__ = ("broker", "done", "left", "others_done", "told")
+    """`complete` while everybody that should has obeyed: nobody was out of reach or silent."""
+
+    __slots__ = ("broker", "complete", "done", "left", "others_done", "told")
 
     def __init__(self, broker: int, done: Callable[[float], None]) -> None:
         self.broker = broker
         self.done: Callable[[float], None] | None = done
         self.others_done = False
+        self.complete = True
         self.told: list[Peer] = []
         self.left: list[tuple[Outgoing, int]] = []  # must have settled so far
 
@@ -45,7 +48,7 @@ class Bans(Quiet):
         self._bans: dict[Operation, Ban] = {}
         self._gathers: dict[Operation, Gather] = {}
         self._number = 0
-        self._leaving = False
+        self.leaving = False
         shortcuts.on_removed = self._removed
         neighbourhoods.changed.append(self._map_changed)
 
@@ -59,9 +62,9 @@ class Bans(Quiet):
 
     def leave(self, now: float) -> None:
         """Leave the overlay when nobody passes us any more."""
-        if self._leaving:
+        if self.leaving:
             return
-        self._leaving = True
+        self.leaving = True
         if self.core.settings.overlay.delta == 1:
             self.leave_tree(now)
         else:
@@ -75,6 +78,11 @@ class Bans(Quiet):
         self._begin(operation, core.id, core.settings.overlay.delta, None, done, now)
         return operation
 
+    def complete(self, operation: Operation) -> bool:
+        """Whether all have obeyed, nobody being out of reach; asked when the ban is done."""
+        ban = self._bans.get(operation)
+        return ban is not None and ban.complete
+
     def allow(self, operation: Operation, now: float) -> None:
         self._end(operation, self.core.settings.overlay.delta)
 
@@ -86,7 +94,7 @@ class Bans(Quiet):
 
         def answer(later: float) -> None:
             if link is not None and peer.link is link:
-                self.core.send(BypassGone(*operation), link)
+                self.core.send(BypassGone(*operation, self.complete(operation)), link)
 
         if operation in self._bans:  # on a cycle it comes round
             answer(now)
@@ -108,10 +116,12 @@ class Bans(Quiet):
         for soft in list(self.core.soft_out.values()):
             if self._passes(soft, broker):
                 self.shortcuts.close(soft, now)
-        gather = self._gathers[operation] = Gather(lambda _, later: self._others(operation, later))
-        ban.told = [
-            p for p in self.core.peers.values() if p is not source and p.link is not None and hops > 0
-        ]
+        gather = self._gathers[operation] = Gather(
+            lambda gather, later: self._others(operation, gather, later)
+        )
+        due = [p for p in self.core.peers.values() if p is not source and hops > 0]
+        ban.told = [p for p in due if p.link is not None]
+        ban.complete = len(due) == len(ban.told)
         for peer in ban.told:
             gather.wait_for(peer)
         if ban.told:
@@ -127,12 +137,13 @@ class Bans(Quiet):
     def on_gone(self, peer: Peer, message: BypassGone, now: float) -> None:
         gather = self._gathers.get((message.origin, message.incarnation, message.number))
         if gather is not None:
-            gather.answer(peer, None, now)
+            gather.answer(peer, message.complete, now)
 
-    def _others(self, operation: Operation, now: float) -> None:
+    def _others(self, operation: Operation, gather: Gather, now: float) -> None:
         self._gathers.pop(operation, None)
         if (ban := self._bans.get(operation)) is not None:
             ban.others_done = True
+            ban.complete = ban.complete and not gather.missing and all(gather.answers)
             self._look(operation, now + DEADLINE_S, now)
 
     def _look(self, operation: Operation, deadline: float, now: float) -> None:
@@ -144,6 +155,7 @@ class Bans(Quiet):
         if (mine or ban.left) and now < deadline:
             self.core.timers.at(now + LOOK_S, lambda later: self._look(operation, deadline, later))
             return
+        ban.complete = ban.complete and not mine and not ban.left
         done, ban.done, ban.left = ban.done, None, []
         done(now)
 

@@ -12,6 +12,7 @@ from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.session import Remote, Session
 from overlay.links.soft import Soft, Stage
+from overlay.settings import CoreSettings
 from overlay.softlinks.excludes import Tap
 from overlay.softlinks.gains import link_gain
 from overlay.softlinks.loads import LoadExchange
@@ -52,6 +53,12 @@ class Chooser(Quiet):
 
     def start(self, now: float) -> None:
         self.set_strategy(self.settings.strategy, now)
+
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        """What pubctl has set stays until the file says something new."""
+        self.settings = self.core.settings.softlinks
+        if self.settings.strategy != before.softlinks.strategy:
+            self.set_strategy(self.settings.strategy, now)
 
     @property
     def strategies(self) -> tuple[str, ...]:

@@ -35,14 +35,16 @@ def take_names(publication: Publication) -> Excluded:
 
 
 class Narrowed:
-    """A neighbour's publications that exclude certain brokers: routed, and cached, on their own."""
+    """A neighbour's publications that exclude certain brokers or are in a plane: routed, and cached, on their
+    own."""
 
-    __slots__ = ("excluded", "name", "routes", "session")
+    __slots__ = ("excluded", "name", "plane", "routes", "session")
 
-    def __init__(self, session: Remote, excluded: Excluded) -> None:
+    def __init__(self, session: Remote, excluded: Excluded, plane: int = 0) -> None:
         self.session = session
         self.name = session.name
         self.excluded = excluded
+        self.plane = plane
         self.routes = RouteCache()
 
 

@@ -1,6 +1,8 @@
-"""The way in for publications with exclude lists: a run of one publisher and one list is routed on its own.
+"""The way in for publications with exclude lists or a plane: a run of one publisher, one list and one plane
+is routed on its own.
 
-A batch without lists goes to the tree's own data path untouched; so does everything with Delta 1.
+A batch without either goes to the tree's own data path untouched; so does everything with Delta 1. The stamp
+of a plane that this broker knows nothing of is cleared (DECISIONS 19).
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling
 from overlay.softlinks.excludes import NONE, Excluded, Narrowed, take_names
 from overlay.tree.duplicates import Source
-from overlay.tree.publications import Fan, Publications, Side
+from overlay.tree.publications import Publications
+from overlay.tree.routes import Fan, Side
 
 LISTS = 64  # exclude lists of one neighbour whose routes are kept
 
@@ -22,7 +25,8 @@ LISTS = 64  # exclude lists of one neighbour whose routes are kept
 class Forwarding(Quiet):
     def __init__(self, publications: Publications) -> None:
         self.publications = publications
-        self._sides: dict[Remote, dict[Excluded, Narrowed]] = {}
+        self.plane = 0  # the one whose stamp counts here; 0: none
+        self._sides: dict[Remote, dict[tuple[Excluded, int], Narrowed]] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -30,7 +34,7 @@ class Forwarding(Quiet):
             core.forward = self.forward
 
     def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
-        if not any(publication.extension for publication in batch.publications):
+        if not any(publication.extension or publication.plane for publication in batch.publications):
             self.publications.forward(peer, batch, repeated, now)
             return
         record = Settling(peer.incoming)
@@ -42,8 +46,8 @@ class Forwarding(Quiet):
             publications = self.publications.too_far(publications, record)
         used: dict[Fan, None] = {}
         for side, source, run in self._runs(peer, publications):
-            get = side.routes.at(self.publications.subscriptions.generation).get
-            self.publications.route_run(side, run, source, used, get, now)
+            known = side.routes.at(self.publications.subscriptions.generation)
+            self.publications.route_run(side, run, source, used, known, now)
         self.publications.hold(used, peer, record)
 
     def _runs(
@@ -52,7 +56,14 @@ class Forwarding(Quiet):
         runs: list[tuple[Side, Source, list[Publication]]] = []
         last: tuple[object, ...] = ()
         for publication in publications:
-            key = (publication.publisher, publication.incarnation, publication.extension)
+            if publication.plane != self.plane:
+                publication.plane = 0
+            key = (
+                publication.publisher,
+                publication.incarnation,
+                publication.extension,
+                publication.plane,
+            )
             if key != last:
                 last = key
                 runs.append((self._side(peer, publication), key[:2], []))
@@ -63,14 +74,14 @@ class Forwarding(Quiet):
 
     def _side(self, peer: Remote, publication: Publication) -> Side:
         excluded = self._take(publication) if publication.extension else NONE
-        if not excluded:
+        if not excluded and not publication.plane:
             return peer
         sides = self._sides.setdefault(peer, {})
-        side = sides.get(excluded)
+        side = sides.get((excluded, publication.plane))
         if side is None:
             if len(sides) >= LISTS:
                 sides.clear()
-            side = sides[excluded] = Narrowed(peer, excluded)
+            side = sides[excluded, publication.plane] = Narrowed(peer, excluded, publication.plane)
         return side
 
     def _take(self, publication: Publication) -> Excluded:

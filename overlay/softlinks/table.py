@@ -20,7 +20,8 @@ from overlay.softlinks.master import MasterOverlayMap
 from overlay.softlinks.strategies import Chooser
 from overlay.softlinks.working import WorkingOverlayMap
 from overlay.tree.anchors import Group
-from overlay.tree.publications import Hops, Publications, Queue, Side
+from overlay.tree.publications import Publications
+from overlay.tree.routes import Hops, Queue, Side
 
 CHOSEN = 4096  # sets of anchors whose links are remembered
 
@@ -43,6 +44,7 @@ class WorkingTable:
         self._names: dict[tuple[int, Excluded], Excluded] = {}
         self._stamped: dict[tuple[Remote, Excluded], Stamped] = {}
         self._chosen: dict[bytes, tuple[list[Remote], list[Tap]]] = {}
+        self._known: dict[tuple[object, ...], Hops] = {}  # what was chosen for a side and groups
         self.groups.entered = self.place
 
     # --- making -------------------------------------------------------------------------------------
@@ -59,7 +61,7 @@ class WorkingTable:
         for soft in self.mapped.values():
             for before in self._named_by(soft):
                 self._beyond.setdefault(before, []).append(soft.id)
-        for memory in (self._taps, self._names, self._stamped, self._chosen):
+        for memory in (self._taps, self._names, self._stamped, self._chosen, self._known):
             memory.clear()
         for group in self.groups:
             self.place(group)
@@ -74,7 +76,8 @@ class WorkingTable:
         return before
 
     def place(self, group: Group) -> None:
-        """Find the hop of a group, which may be new."""
+        """Find the hop of a group, which may be new, with the number of one that is gone."""
+        self._known.clear()
         group.hop = group.side
         for broker in group.path:
             if broker in self.mapped:
@@ -94,6 +97,17 @@ class WorkingTable:
         if isinstance(side, Narrowed):
             excluded, side = side.excluded, side.session
         back = side.back if isinstance(side, Soft) else side
+        if self.publications.instead:
+            return self._choose(back, numbers, excluded)
+        key = (back, excluded, matching := tuple(numbers))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= CHOSEN:
+                self._known.clear()
+            known = self._known[key] = self._choose(back, matching, excluded)
+        return known
+
+    def _choose(self, back: object, numbers: Iterable[int], excluded: Excluded) -> Hops:
         groups = self.groups
         wanted = [group for number in numbers if (group := groups[number]).side is not back]
         if excluded:

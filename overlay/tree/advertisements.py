@@ -38,6 +38,7 @@ class Advertisements(Quiet):
         self.arrived: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.departed: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.on_gone: list[Callable[[Advertisement], None]] = []
+        self.turned: Callable[[Key, Session], None] = lambda key, before: None  # set by Moves
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -88,6 +89,7 @@ class Advertisements(Quiet):
             return
         gather = self.announcements.confirmation(peer, message.stamp)
         self.core.names.setdefault(item.home, item.home_name)
+        self.core.names.setdefault(item.publisher, item.publisher_name)  # as the delivery log calls it
         self._learn((item.origin, item.serial), item, peer, gather, now)
         gather.start(now)
 
@@ -98,7 +100,11 @@ class Advertisements(Quiet):
     # --- the table -----------------------------------------------------------------------------------
 
     def _learn(self, key: Key, item: Advertisement, source: Session, gather: Gather, now: float) -> None:
+        before = self.table.by_key[key].source if key in self.table.by_key else source
         entry, change = self.table.learn(key, item, source)
+        if before not in entry.sources:  # taken over: what was published there may still be under way
+            self.lingering.setdefault(before, {})[key] = item
+            self.turned(key, before)
         if change is Change.NEW:
             self.index.add(entry.number, item.filter, 0)
             self.publishers.setdefault(item.publisher, {})[entry] = None
@@ -233,7 +239,7 @@ class Advertisements(Quiet):
 
     def _announce(self, entry: AdvertisementEntry, peer: Peer) -> None:
         announced = self.announced.get(peer)
-        if announced is None or entry in announced:
+        if announced is None or entry in announced or not peer.may_be_told(entry.source):
             return
         announcement = announced[entry] = self.announcements.new(peer)
         self.core.tell(Advertise(announcement.stamp, entry.item), peer)

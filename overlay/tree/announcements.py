@@ -72,6 +72,10 @@ class Announcements(Quiet):
             peer.sync_pending -= 1
             self.sync.check(peer, now)
 
+    def all_confirmed(self, peer: Peer) -> bool:
+        """Whether it has confirmed everything that it was told."""
+        return not self._open.get(peer)
+
     def confirmation(self, peer: Peer, stamp: int) -> Gather:
         """Answers the neighbour's announcement `stamp` when all that it waits for is confirmed."""
         link, number = peer.link, peer.sync_number

@@ -12,8 +12,9 @@ from overlay.behaviour import Quiet
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.outbox import Event
-from overlay.settings import DeliveryLogSettings
-from overlay.tree.publications import Publications, Route, Side
+from overlay.settings import CoreSettings, DeliveryLogSettings
+from overlay.tree.publications import Publications
+from overlay.tree.routes import Route, Side
 
 
 class DeliveryLog(Quiet):
@@ -28,6 +29,9 @@ class DeliveryLog(Quiet):
         """Also while the broker runs."""
         self.every = settings.sample if settings.mode == "sampled" else 1
         self.publications.log = None if settings.mode == "off" else self.record
+
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        self.set(self.core.settings.delivery_log)
 
     def record(self, side: Side, publication: Publication, route: Route, fresh: bool, now: float) -> None:
         if publication.sequence % self.every:

@@ -2,18 +2,22 @@
 
 Candidates are tried in order; at most one parent is dialled. A parent whose link breaks is dialled again
 until it is lost, then the next candidate is joined afresh (DECISIONS 13). Root paths travel in HELLO and
-pings: a broker that finds itself in its parent's path is on a cycle, and the lowest id on it lets go.
+pings: a broker that finds itself in its parent's path is on a cycle, and the lowest id on it lets go. Other
+candidates may come while the broker runs; a parent that is none of them is left at once, and what was under
+way on that link ends as cut.
 """
 
 from __future__ import annotations
 
 from grapevine.wire.limits import ROOT_PATH_BROKERS
-from grapevine.wire.messages import Ping
+from grapevine.wire.messages import LeaveDone, Leaving, Ping
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.session import Peer, Session
 from overlay.links.sync import Sync
+from overlay.outbox import Record
+from overlay.settings import CoreSettings
 from overlay.tree.census import Census
 
 FATAL = ("version", "settings", "name", "not-allowed")
@@ -44,6 +48,7 @@ class Join(Quiet):
         self._dialling = False
         self._seeking = False
         self._name_checked = False
+        self._reloaded = False  # candidates came while it runs: a wrong one is no reason to end
         self._through = ""  # the address by which the parent was reached
         greeting.root_path = self.root_path
         greeting.moved_root = self._moved_root
@@ -80,6 +85,28 @@ class Join(Quiet):
         self._seeking = False
         self.sync.check_all(now)
 
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        wanted = self.core.settings.tree.neighbours
+        if wanted == before.tree.neighbours:
+            return
+        self._reloaded = True
+        self.candidates = wanted
+        self._next = self._tries = 0
+        self.core.out.journal.append(Record("parent", ""))  # where it had moved to
+        if self.parent is None:
+            self._dial_next(now)
+        elif self._through not in wanted:
+            self._part(self.parent, now)
+
+    def _part(self, parent: Peer, now: float) -> None:
+        """Leave it with all that is below us, and say so: it waits for nobody then."""
+        if parent is not self.parent:
+            return
+        self.core.note(now, f"{parent.name} is no neighbour of ours any more")
+        self.core.tell(Leaving(parent.id, parent.name, parent.addresses, ()), parent)
+        self.core.tell(LeaveDone(), parent)
+        self.core.lose(parent, now)
+
     # --- dialling -------------------------------------------------------------------------------------
 
     def _dial_next(self, now: float) -> None:
@@ -98,14 +125,20 @@ class Join(Quiet):
         self._dialling = False
         self._tries = 0
         self._adopt(peer, now)
+        if self._through not in self.candidates:  # they have changed while this one answered
+            self.core.timers.at(now, lambda later: self._part(peer, later))
         if self._name_checked:
             self._found(now)
         else:
             self.census.ask("name", peer, now, self._checked, self.core.name.encode())
 
     def adopt(self, peer: Peer, through: str, now: float) -> None:
-        """This neighbour is our parent from now on."""
+        """This neighbour is our parent from now on, and after a restart it is dialled first: those that are
+        configured may be below us by then."""
         self._through = through
+        if through:
+            self.candidates = (through, *(c for c in self.candidates if c != through))
+            self.core.out.journal.append(Record("parent", through))
         self._adopt(peer, now)
 
     def _adopt(self, peer: Peer, now: float) -> None:
@@ -121,7 +154,7 @@ class Join(Quiet):
 
     def _failed(self, reason: str, text: str, now: float) -> None:
         self._dialling = False
-        if reason in FATAL and self.parent is None:
+        if reason in FATAL and self.parent is None and not self._reloaded:
             self.core.out.fatal = text
             return
         self._tries += 1

@@ -54,6 +54,8 @@ class Leave(Quiet):
         self.publications = publications
         self.clients_s = clients_s  # what clients get to attach elsewhere
         self.departures: dict[int, Departure] = {}
+        self._later: dict[Peer, Leaving] = {}  # who asks while another leaves
+        self._successor = 0  # whom we have named when we asked
         sync.forget_stale.append(self._synced)
 
     def attach(self, core: Core) -> None:
@@ -82,8 +84,9 @@ class Leave(Quiet):
 
     def _await_neighbours(self, now: float) -> None:
         """One whose link is broken cannot be told of an heir: it comes back first, or is lost and what
-        was for it is cut."""
-        if any(peer.link is None for peer in self.core.peers.values()):
+        was for it is cut. Of two neighbours that leave one waits: who is named as successor must stay until
+        the heirs have come, and an heir must have its new neighbour before it names one."""
+        if self.departures or any(peer.link is None for peer in self.core.peers.values()):
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_neighbours)
         else:
             self.greeting.closed = self.join.stopped = True
@@ -97,6 +100,7 @@ class Leave(Quiet):
         if parent is None:
             self.core.finished = True
             return
+        self._successor = parent.id
         heirs = tuple(peer.id for peer in peers if peer is not parent)
         self._held = Gather(lambda gather, later: self._await_settled(later))
         for peer in peers:
@@ -110,6 +114,10 @@ class Leave(Quiet):
 
     def _await_settled(self, now: float) -> None:
         peers = self.core.peers.values()
+        if any(self._is_first(departure) for departure in self.departures.values()):
+            # Its heirs come to us; then there are others to be told of our own.
+            self.core.timers.at(now + LOOK_AGAIN_S, self._await_neighbours)
+            return
         if self.core.numbered or any(p.out.unsettled or p.incoming.records for p in peers if p.link):
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_settled)
             return
@@ -120,10 +128,22 @@ class Leave(Quiet):
                 self.core.close(link)
         self.core.finished = True
 
+    def _is_first(self, departure: Departure) -> bool:
+        """Of two that leave at once, who has named the other as successor; of two that have, the lower."""
+        if departure.successor != self.core.id:
+            return False
+        return departure.leaver.id != self._successor or departure.leaver.id < self.core.id
+
     # --- its neighbours -----------------------------------------------------------------------------------
 
     def on_leaving(self, peer: Peer, message: Leaving, now: float) -> None:
+        """One after the other: while one leaves, its heirs are not told what lies behind it, so those of a
+        second would be told too little."""
+        if self.departures and peer.id not in self.departures:
+            self._later[peer] = message
+            return
         departure = self.departures[peer.id] = Departure(peer, message)
+        self.greeting.heirs_of = self.departures
         peer.held = True
         self._heirs_wait(departure)
         self.core.tell(LeaveHeld(), peer)
@@ -204,6 +224,12 @@ class Leave(Quiet):
         self.core.lose(leaver, now)
         if self.join.parent is None:
             self.join.try_again(now)
+        self._take_next(now)
+
+    def _take_next(self, now: float) -> None:
+        if self._later and not self.departures:
+            peer = next(iter(self._later))
+            self.on_leaving(peer, self._later.pop(peer), now)
 
     def _match_anew(self, leaver: Peer, wait: Wait, heirs: dict[Peer, None]) -> None:
         """Give what was held to the new links that want it; what still only the leaver's own word calls
@@ -225,6 +251,7 @@ class Leave(Quiet):
 
     def link_down(self, session: Session, now: float) -> None:
         """A leaver that breaks off before it is done is a broker whose link broke."""
+        self._later.pop(session, None)  # type: ignore[call-overload]
         departure = self.departures.get(session.id)
         if departure is not None and departure.leaver is session and not departure.done:
             del self.departures[session.id]
@@ -234,12 +261,14 @@ class Leave(Quiet):
             self.publications.subscriptions.generation += 1
             if session is self.join.parent:
                 self.join.try_again(now)
+            self._take_next(now)
 
     def link_lost(self, session: Session, now: float) -> None:
         self.departures.pop(session.id, None)
         for peer, leaver in list(self.publications.instead.items()):
             if session in (peer, leaver):
                 del self.publications.instead[peer]
+        self._take_next(now)
 
     def validate(self) -> None:
         for departure in self.departures.values():

@@ -9,8 +9,6 @@ by the attributes' bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import lt
-from typing import Protocol, Self
 
 from grapevine.filters.evaluate import matches
 from grapevine.wire import WireError, decode_attributes
@@ -26,7 +24,6 @@ from grapevine.wire.messages import (
 )
 from matching.interface import Attributes
 from matching.mentions import projection
-from matching.routes import RouteCache
 from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
 from overlay.core import Core
@@ -34,90 +31,10 @@ from overlay.links.session import Peer, Remote, Session
 from overlay.links.settling import Settling, cuts_of
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.duplicates import LastSeen, SeenWindow, Source
+from overlay.tree.routes import NOBODY, NOWHERE, Fan, Hops, Queue, Route, Side
+from overlay.tree.runs import look_up, rising, scatter, stamp
 from overlay.tree.subscriptions import Subscriptions
 
-
-class Queue(Protocol):
-    """A list of publications, or what stands before one."""
-
-    def append(self, publication: Publication, /) -> None: ...
-    def __iadd__(self, publications: Iterable[Publication], /) -> Self: ...
-
-
-class Side(Protocol):
-    """Where publications come from: a session, or a session's publications that exclude some brokers."""
-
-    name: str
-    routes: RouteCache
-
-
-class Fan:
-    """The streams that the publications of one or several routes go to: the neighbours' queues, and the
-    clients' with the ids of their subscriptions beside them."""
-
-    __slots__ = ("clients", "links", "listed", "named", "peers", "queues", "sessions")
-
-    def __init__(
-        self, peers: tuple[Remote, ...], clients: list[Client], links: tuple[Queue, ...] | None = None
-    ) -> None:
-        self.peers = peers
-        self.clients = clients
-        self.links: tuple[Queue, ...] = tuple([p.out.queue for p in peers]) if links is None else links
-        self.queues: list[Queue] = [*self.links, *[client.out.queue for client in clients]]
-        self.listed = [client.out.ids for client in clients]
-        self.sessions: dict[Session, None] = dict.fromkeys([*peers, *clients])
-        self.named: set[int] = set()  # publishers whose names all these clients know
-
-    def take_all(self, publications: list[Publication], ids: tuple[bytes, ...]) -> None:
-        """Publications of one route."""
-        for queue in self.queues:
-            queue += publications
-        count = len(publications)
-        for listed, each in zip(self.listed, ids):
-            listed += [each] * count
-
-    def take(self, publications: list[Publication], routes: list[Route]) -> None:
-        """Publications of several routes that end in this fan."""
-        for queue in self.queues:
-            queue += publications
-        for place, listed in enumerate(self.listed):
-            listed += [route.ids[place] for route in routes]
-
-    def take_one(self, publication: Publication, ids: tuple[bytes, ...]) -> None:
-        for queue in self.queues:
-            queue.append(publication)
-        for listed, each in zip(self.listed, ids):
-            listed.append(each)
-
-    def pass_on(self, publication: Publication) -> None:
-        """To the neighbours only: the clients have it."""
-        for queue in self.links:
-            queue.append(publication)
-
-
-class Route:
-    """Where publications with certain attributes go from one side; `ids` for each client of the fan."""
-
-    __slots__ = ("allowed", "fan", "ids")
-
-    def __init__(self, fan: Fan, ids: tuple[bytes, ...], allowed: bool) -> None:
-        self.fan = fan
-        self.ids = ids
-        self.allowed = allowed  # only asked where a client publishes
-
-    @property
-    def peers(self) -> tuple[Remote, ...]:
-        return self.fan.peers
-
-    @property
-    def clients(self) -> list[tuple[Client, bytes]]:
-        return list(zip(self.fan.clients, self.ids))
-
-
-# Who gets a copy, and by which queues if not simply their own.
-Hops = tuple[tuple[Remote, ...], tuple[Queue, ...] | None]
-NOBODY: Hops = ((), None)
-NOWHERE = Route(Fan((), []), (), False)
 FAN_SHARED = 8  # destinations; larger fans hardly come again
 FANS_SHARED = 4096
 NAMES_FEW = 3
@@ -135,12 +52,15 @@ class Publications(Quiet):
         self.accepted = self.forwarded = self.delivered = self.duplicates = self.pure = 0
         self._fans: dict[object, Fan] = {}
         self._fans_at = -1
-        self._few: tuple[str, ...] | None = None
+        self._key_of: Callable[[Attributes], object] | None = None
         self._names_at = -1
+        self._told: dict[int, set[int]] = {}
+        self._told_at = -1
         self._phase = 0
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
+        self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
         self.instead: dict[Remote, Remote] = {}
         # Publications of a local publisher may be traced, and pass here traced.
         self.tag: Callable[[Client, list[Publication], float], None] | None = None
@@ -160,10 +80,7 @@ class Publications(Quiet):
         assert isinstance(client, Client)
         source = publisher, incarnation = client.id, client.incarnation
         publications = batch.publications[repeated:] if repeated else batch.publications
-        for publication in publications:
-            publication.publisher = publisher
-            publication.incarnation = incarnation
-            publication.accepted_at = now
+        stamp(publications, publisher, incarnation, now)
         record = Settling(client.incoming)
         routes: dict[bytes, Route] = client.routes.at(self.subscriptions.generation)
         if not client.unrestricted:
@@ -174,7 +91,7 @@ class Publications(Quiet):
         if self.tag is not None:
             self.tag(client, publications, now)
         used: dict[Fan, None] = {}
-        self.route_run(client, publications, source, used, routes.get, now)
+        self.route_run(client, publications, source, used, routes, now)
         self.hold(used, client, record)
 
     def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
@@ -183,7 +100,7 @@ class Publications(Quiet):
         record = Settling(peer.incoming)
         peer.received_total += len(publications)
         used: dict[Fan, None] = {}
-        get = peer.routes.at(self.subscriptions.generation).get
+        known = peer.routes.at(self.subscriptions.generation)
         publisher = incarnation = start = far = flags = 0
         for index, publication in enumerate(publications):
             hops = publication.hops = publication.hops + 1
@@ -192,14 +109,16 @@ class Publications(Quiet):
                 far += 1
             if publication.publisher != publisher or publication.incarnation != incarnation:
                 if index > start:
-                    self.route_run(peer, publications[start:index], (publisher, incarnation), used, get, now)
+                    self.route_run(
+                        peer, publications[start:index], (publisher, incarnation), used, known, now
+                    )
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
         if flags & TRACED and self.traced is not None:
             self.traced(peer, [p for p in publications if p.flags & TRACED], now)
         run = publications[start:] if start else publications
         if far:
             run = self.too_far(run, record)
-        self.route_run(peer, run, (publisher, incarnation), used, get, now)
+        self.route_run(peer, run, (publisher, incarnation), used, known, now)
         self.hold(used, peer, record)
 
     def _routes(self, client: Client, publications: list[Publication]) -> dict[bytes, Route]:
@@ -229,23 +148,22 @@ class Publications(Quiet):
         run: list[Publication],
         source: Source,
         used: dict[Fan, None],
-        get: Callable[[bytes], Route | None],
+        known: dict[bytes, Route],
         now: float,
     ) -> None:
-        """Route consecutive publications of one publisher, those of one route together. `get` knows the
+        """Route consecutive publications of one publisher, those of one fan together; `known` are the
         routes already found."""
         if not self.ordered or self.log is not None:
             self._route_each(side, run, source, used, now)
             return
         if not run:
             return
-        sequences = [publication.sequence for publication in run]
-        if sequences[0] <= self.seen.last.get(source, 0) or not all(map(lt, sequences, sequences[1:])):
+        if not rising(run, self.seen.last.get(source, 0)):
             self._route_each(side, run, source, used, now)  # some were here before
             return
-        self.seen.last[source] = sequences[-1]
-        found = [get(publication.attributes) for publication in run]
-        if None in found:
+        self.seen.last[source] = run[-1].sequence
+        found = look_up(run, known)
+        if not all(found):
             found = self._find_missing(side, run, found)
         routes: list[Route] = found  # type: ignore[assignment]
         route = routes[0]
@@ -253,23 +171,8 @@ class Publications(Quiet):
             self._use(route.fan, source[0], used)
             route.fan.take_all(run, route.ids)
         else:
-            self._route_mixed(run, routes, source[0], used)
-
-    def _route_mixed(
-        self, run: list[Publication], routes: list[Route], publisher: int, used: dict[Fan, None]
-    ) -> None:
-        """Consecutive publications with one fan are handed over together, whatever their routes."""
-        fan, start = routes[0].fan, 0
-        self._use(fan, publisher, used)
-        for index, route in enumerate(routes):
-            if route.fan is not fan:
-                if start + 1 == index:
-                    fan.take_one(run[start], routes[start].ids)
-                else:
-                    fan.take(run[start:index], routes[start:index])
-                fan, start = route.fan, index
-                self._use(fan, publisher, used)
-        fan.take(run[start:], routes[start:])
+            for fan in scatter(run, routes):
+                self._use(fan, source[0], used)
 
     def _use(self, fan: Fan, publisher: int, used: dict[Fan, None]) -> None:
         used[fan] = None
@@ -328,52 +231,56 @@ class Publications(Quiet):
     ) -> list[Route | None]:
         """All routes of a run, of which some are not known by the attributes' bytes. Attributes are offered
         to the cache once in a while: most of them may never come again."""
-        names = self._deciding(side)
-        if names is None:
+        key_of = self._deciding(side)
+        if key_of is None:
             return [route or self.route(side, p.attributes) for route, p in zip(found, run)]
         get, offer = side.routes.at(self.subscriptions.generation).get, side.routes.offer
         self._phase = phase = (self._phase + 1) & OFFER_MASK
         routes = list(found)
-        for index, publication in enumerate(run):
-            if routes[index] is not None:
+        for index, route in enumerate(found):
+            if route is not None:
                 continue
+            attributes = run[index].attributes
             try:
-                content = decode_attributes(publication.attributes)
+                content = decode_attributes(attributes)
             except WireError:
                 self.core.refuse("attributes")
                 routes[index] = NOWHERE
                 continue
-            key = projection(names, content)
+            key = key_of(content)
             route = get(key)
             if route is None:
                 route = self._find(side, content)
                 offer(key, route)
             routes[index] = route
             if index & OFFER_MASK == phase:
-                offer(publication.attributes, route)
+                offer(attributes, route)
         return routes
 
-    def _deciding(self, side: Side) -> tuple[str, ...] | None:
-        """The attributes that decide a route, if they are so few that others will often have the same."""
+    def _deciding(self, side: Side) -> Callable[[Attributes], object] | None:
+        """What decides a route, if it is so few attributes that others will often have the same."""
         if isinstance(side, Client) and not side.unrestricted:
             return None
         if self._names_at != self.subscriptions.generation:
             self._names_at = self.subscriptions.generation
-            self._few = self.subscriptions.mentions.few(NAMES_FEW)
-        return self._few
+            few = self.subscriptions.mentions.few(NAMES_FEW)
+            self._key_of = None if few is None else projection(few)
+        return self._key_of
 
     def _find(self, side: Side | None, content: Attributes) -> Route:
         subscriptions = self.subscriptions
         peers, links = NOBODY
-        if len(subscriptions.remote):
+        if self.in_plane is not None:
+            peers, links = self.in_plane(side, content)
+        elif len(subscriptions.remote):
             peers, links = self.choose(side, subscriptions.remote.groups(content))
         deliveries = subscriptions.local.deliveries(content)
         allowed = isinstance(side, Client) and (
             side.unrestricted
             or (matches(side.may_publish, content) and any(matches(f, content) for f in side.advertised()))
         )
-        numbers = tuple([number for number, _ in deliveries])
-        return Route(self._fan(peers, links, numbers), tuple([ids for _, ids in deliveries]), allowed)
+        numbers, ids = zip(*deliveries) if deliveries else ((), ())
+        return Route(self._fan(peers, links, numbers), ids, allowed)
 
     def choose_primary(self, side: Side | None, groups: Iterable[int]) -> Hops:
         peers: dict[Remote, None] = {}
@@ -408,13 +315,23 @@ class Publications(Quiet):
         return {groups[number].side for number in self.subscriptions.remote.groups(content)}
 
     def _name(self, fan: Fan, publisher: int) -> None:
-        fan.named.add(publisher)
-        if advertisements := self.advertisements.of_publisher(publisher):
+        """The clients hear the publisher's name before its first publication."""
+        told = self._told_of(publisher)
+        if strangers := [client for client in fan.clients if client.number not in told]:
+            if not (advertisements := self.advertisements.of_publisher(publisher)):
+                return
             known = advertisements[0]
-            for client in fan.clients:
+            for client in strangers:
                 client.introduce(publisher, known.publisher_name, known.home_name)
-        else:
-            fan.named.discard(publisher)
+                told.add(client.number)
+        fan.named.add(publisher)
+
+    def _told_of(self, publisher: int) -> set[int]:
+        """Clients that were told of this publisher since the tables last changed."""
+        if self._told_at != self.subscriptions.generation:
+            self._told_at = self.subscriptions.generation
+            self._told.clear()
+        return self._told.setdefault(publisher, set())
 
     def _gone(self, advertisement: Advertisement) -> None:
         publisher, incarnation = advertisement.publisher, advertisement.incarnation

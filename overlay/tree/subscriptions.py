@@ -37,6 +37,7 @@ class Subscriptions(Quiet):
         advertisements.arrived = self._advertised
         advertisements.departed = self._unadvertised
         self.table: Table[Subscription] = Table()
+        self.matcher = matcher
         self.local = matcher()  # group: the number of the client's session
         self.remote = matcher()  # group: a pair (anchor, side)
         self.groups = Groups()
@@ -70,7 +71,7 @@ class Subscriptions(Quiet):
 
     def unsubscribe(self, client: Session, key: Key, now: float) -> None:
         if (entry := self.table.by_key.get(key)) is not None:
-            self._forget(entry, client, now)
+            self.forget(entry, client, now)
 
     def on_subscribe(self, peer: Peer, message: Subscribe, now: float) -> None:
         item = message.subscription
@@ -92,7 +93,7 @@ class Subscriptions(Quiet):
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: float) -> None:
         if (entry := self.table.by_key.get((message.origin, message.serial))) is not None:
-            self._forget(entry, peer, now)
+            self.forget(entry, peer, now)
 
     # --- the table -----------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ class Subscriptions(Quiet):
             else:
                 announced.repeat(entry.number, now)
 
-    def _forget(self, entry: SubscriptionEntry, source: Session, now: float) -> None:
+    def forget(self, entry: SubscriptionEntry, source: Session, now: float) -> None:
         shadowed = source is not entry.source and source in entry.sources
         change = self.table.forget(entry, source)
         if change is Change.GONE:
@@ -162,7 +163,7 @@ class Subscriptions(Quiet):
         else:
             sides = self.advertisements.sides(entry.item.filter)
         for side in sides:
-            if isinstance(side, Peer) and side not in entry.sources:
+            if isinstance(side, Peer) and side not in entry.sources and side.may_be_told(entry.source):
                 yield side
 
     def _advertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
@@ -177,7 +178,8 @@ class Subscriptions(Quiet):
 
     def _tellable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
-        return peer not in entry.sources and not (isinstance(entry.source, Peer) and entry.source.held)
+        held = isinstance(entry.source, Peer) and entry.source.held
+        return peer not in entry.sources and not held and peer.may_be_told(entry.source)
 
     def _tell_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
         announced = self.announced.get(peer)
@@ -186,9 +188,10 @@ class Subscriptions(Quiet):
                 announced.add(entry.number, None, now)
 
     def _unadvertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
-        """It no longer comes from `peer`: what was told there because of it alone is withdrawn."""
+        """It no longer comes from `peer`: what was told there because of it alone is withdrawn. (Not on a
+        link that ends: its advertisements come from elsewhere now, its publications are not all through.)"""
         announced = self.announced.get(peer)
-        if announced is not None and not self.flooding:
+        if announced is not None and not self.flooding and not peer.retiring:
             for index in (self.local, self.remote):
                 for number in list(index.overlapping(advertisement.item.filter)):
                     if number in announced and not self._called_for(number, peer):
@@ -242,17 +245,17 @@ class Subscriptions(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         for entry in self.table.of(session):
-            self._forget(entry, session, now)
+            self.forget(entry, session, now)
         self.table.drop(session)
 
     def _forget_shadows(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):
             if entry.source is not peer:
-                self._forget(entry, peer, now)
+                self.forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):
-            self._forget(entry, peer, now)
+            self.forget(entry, peer, now)
 
     def status(self) -> Status:
         return {

@@ -7,6 +7,7 @@ A source's entries that it does not repeat after its link came back are stale.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Generic, TypeVar
 
@@ -42,6 +43,8 @@ class Table(Generic[Item]):
         self.by_number: list[Entry[Item] | None] = []
         self._free: list[int] = []
         self._of: dict[Session, dict[Entry[Item], None]] = {}
+        # Set while a broker moves: whether a new source's word ends the old one's.
+        self.takes_over: Callable[[Session, Session], bool] | None = None
 
     def __len__(self) -> int:
         return len(self.by_key)
@@ -65,6 +68,10 @@ class Table(Generic[Item]):
             self._of.setdefault(source, {})[entry] = None
             return entry, Change.NEW
         known = entry.sources.get(source)
+        if source is not entry.source and self.takes_over is not None:
+            if self.takes_over(entry.source, source):
+                self.move(entry, item, source)
+                return entry, Change.MOVED
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
@@ -146,10 +153,12 @@ def _live(source: Session) -> bool:
 
 def _yields(old: Session, new: Session) -> bool:
     """Whether a new source's word counts at once. Behind a broken link the old word stands until the new
-    neighbour has said SyncDone: before, it may only repeat what somebody there heard from us."""
+    neighbour has said SyncDone: before, it may only repeat what somebody there heard from us. An old
+    neighbour that has never said it may do the same, and has no publication either until it does."""
     if not isinstance(old, Peer):
         return False
-    return old.held or (old.link is None and not (isinstance(new, Peer) and not new.synced_by_peer))
+    synced = not isinstance(new, Peer) or new.synced_by_peer
+    return old.going or (synced and (old.link is None or not old.ever_synced))
 
 
 def _shadow(source: Session, change: int) -> None:

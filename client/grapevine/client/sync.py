@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
 
@@ -20,6 +20,7 @@ from grapevine.client import options
 from grapevine.client.engine import Engine
 from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
 from grapevine.client.session import AdvertisementState, Message, SubscriptionState
+from grapevine.client.session.packed import append_packed
 from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
 
@@ -119,6 +120,18 @@ class Client:
             return number
         finally:
             self._lock.release()
+
+    def publish_packed(self, rows: Sequence[tuple[bytes, bytes]], sequence: int) -> None:
+        """For feeders: (packed attributes, payload) under the one advertisement of this client, with sequence
+        numbers from `sequence` on; blocks while the window is full."""
+        done = 0
+        while done < len(rows):
+            with self._lock:
+                if self._session.outgoing.full:
+                    self._wait_locked(self._engine.has_room, None, "")
+                done += append_packed(self._session, rows[done : done + RUN], sequence + done)
+                if self._sleeping:
+                    self._wake()
 
     def flush(self, timeout: float | None = None, until: Until = "settled") -> None:
         """Returns when everything published so far is `until`; Undelivered names what did not arrive."""

@@ -4,10 +4,9 @@ bytes are met in `codec` alone."""
 from grapevine.wire.codec import (
     decode,
     decode_attributes,
+    decode_publications,
     encode,
     encode_attributes,
-    encode_batch,
-    encode_deliver,
     encode_publications,
     encode_publish,
 )
@@ -20,10 +19,9 @@ __all__ = [
     "decode",
     "decode_attributes",
     "decode_extension",
+    "decode_publications",
     "encode",
     "encode_attributes",
-    "encode_batch",
-    "encode_deliver",
     "encode_extension",
     "encode_publications",
     "encode_publish",

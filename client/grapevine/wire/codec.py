@@ -20,7 +20,7 @@ from grapevine.filters.checking import check
 from grapevine.filters.checking import check_attributes as say_what_is_wrong
 from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_MIN, NAME_CHARS
 from grapevine.filters.normal import Value
-from grapevine.wire import mesh, relocation
+from grapevine.wire import feeding, mesh, relocation
 from grapevine.wire import messages as wire
 from grapevine.wire.errors import WireError
 from grapevine.wire.extensions import decode_extension
@@ -32,7 +32,10 @@ Attributes: TypeAlias = dict[str, Value]
 # What msgspec raises over bytes: its own errors, bad UTF-8 (a ValueError), nesting, 64-bit overflow.
 _BAD_BYTES = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
+Encoded: TypeAlias = Sequence[Publication] | msgspec.Raw  # publications, or what they are encoded to
+
 _encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 _KIND_BYTE: list[bytes] = [bytes((kind,)) for kind in range(256)]
 _BATCH = _KIND_BYTE[wire.Batch.kind]
 _PUBLISH = _KIND_BYTE[wire.Publish.kind]
@@ -51,36 +54,44 @@ def encode_publications(publications: Sequence[Publication]) -> msgspec.Raw:
     return msgspec.Raw(_encode(publications))
 
 
-def encode_batch(
-    epoch: int, first: int, received: int, settled: int, credit: int, publications: msgspec.Raw
-) -> bytes:
-    """The frame of a Batch whose publications are encoded already."""
-    return _BATCH + _encode((epoch, first, received, settled, credit, publications))
-
-
 def encode_publish(epoch: int, first: int, publications: msgspec.Raw) -> bytes:
     """The frame of a Publish whose publications are encoded already."""
     return _PUBLISH + _encode((epoch, first, publications))
 
 
-def encode_deliver(
+def write_batch(
+    buffer: bytearray, epoch: int, first: int, received: int, settled: int, credit: int, publications: Encoded
+) -> None:
+    """The frame of a Batch as all that is in `buffer`, which can be used again and again."""
+    buffer[:1] = _BATCH
+    _encode_into((epoch, first, received, settled, credit, publications), buffer, 1)
+
+
+def write_deliver(
+    buffer: bytearray,
     epoch: int,
     first: int,
     received: int,
     settled: int,
     credit: int,
-    publications: msgspec.Raw,
-    subscriptions: Sequence[bytes] | msgspec.Raw,
-) -> bytes:
-    """The frame of a Deliver whose publications are encoded already."""
-    return _DELIVER + _encode((epoch, first, received, settled, credit, publications, subscriptions))
+    publications: Encoded,
+    subscriptions: Sequence[bytes],
+) -> None:
+    """The frame of a Deliver as all that is in `buffer`."""
+    buffer[:1] = _DELIVER
+    _encode_into((epoch, first, received, settled, credit, publications, subscriptions), buffer, 1)
+
+
+# The attributes in the order given, not yet checked; BAD_ATTRIBUTES for what cannot be encoded.
+pack: Callable[[Mapping[str, Value]], bytes] = msgspec.msgpack.Encoder().encode
+BAD_ATTRIBUTES = (TypeError, *_BAD_BYTES)
 
 
 def pack_attributes(attributes: Mapping[str, Value]) -> bytes:
-    """The attributes in the order given, not yet checked. ValueError for what cannot be encoded."""
+    """The same, with a ValueError for what cannot be encoded."""
     try:
-        return _encode(attributes)
-    except (TypeError, *_BAD_BYTES) as error:
+        return pack(attributes)
+    except BAD_ATTRIBUTES as error:
         raise ValueError(f"attributes cannot be sent: {error}") from None
 
 
@@ -110,6 +121,10 @@ _decode_attributes = cast(
     Callable[[bytes], Attributes], msgspec.msgpack.Decoder(cast(Any, _ATTRIBUTES)).decode
 )
 
+_decode_publications = cast(
+    Callable[[bytes], list[Publication]], msgspec.msgpack.Decoder(cast(Any, wire.Publications)).decode
+)
+
 
 def decode(frame: bytes | memoryview) -> Message:
     """The message of a frame, within every limit. Raises WireError and nothing else."""
@@ -137,11 +152,21 @@ def decode_attributes(encoded: bytes) -> Attributes:
         attributes = _decode_attributes(encoded)
     except _BAD_BYTES as error:
         raise WireError(f"attributes: {error}") from None
-    if b"\xcb" in encoded or b"\xca" in encoded:  # may hold a float, hence NaN
+    if 0xCB in encoded or 0xCA in encoded:  # may hold a float, hence NaN; a number is found faster than bytes
         for value in attributes.values():
             if value != value:
                 raise WireError("attributes: NaN")
     return attributes
+
+
+def decode_publications(encoded: bytes) -> list[Publication]:
+    """What `encode_publications` made; WireError and nothing else."""
+    try:
+        publications = _decode_publications(encoded)
+        _check_publications(publications)
+    except _BAD_BYTES as error:
+        raise WireError(f"publications: {error}") from None
+    return publications
 
 
 # --- what the field types cannot say; each raises WireError or ValueError ----------------------
@@ -216,6 +241,11 @@ def _check_round_trips(request: relocation.RoundTripsRequest) -> None:
         _check_bytes(NAME_BYTES, *broker.addresses)
 
 
+def _check_commit(commit: feeding.CommitBatch) -> None:
+    _check_bytes(NAME_BYTES, commit.query, commit.publisher)
+    check(commit.advertisement)
+
+
 def _check_command(command: wire.Command) -> None:
     _check_bytes(NAME_BYTES, command.verb, *command.arguments)
     for argument in command.arguments.values():
@@ -261,6 +291,11 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     relocation.Relocated: lambda m: _check_bytes(NAME_BYTES, m.outcome),
     relocation.RelocateEnd: lambda m: _check_bytes(NAME_BYTES, m.outcome),
     relocation.RoundTripsRequest: _check_round_trips,
+    feeding.StageBegin: lambda m: _check_bytes(NAME_BYTES, m.query),
+    feeding.Staged: lambda m: _check_answer(m.outcome, m.text),
+    feeding.CommitBatch: _check_commit,
+    feeding.AbortBatch: lambda m: _check_bytes(NAME_BYTES, m.query),
+    feeding.BatchState: lambda m: _check_answer(m.outcome, m.text),
     wire.Command: _check_command,
     wire.Answer: lambda m: _check_answer(m.outcome, m.text),
 }

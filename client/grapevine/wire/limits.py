@@ -17,4 +17,5 @@ LIST_ENTRIES = 65_536  # censuses, names, addresses
 TEXT_BYTES = 64 * 1024
 ADDRESSES = 256  # in one message
 SETTINGS = 256  # entries of HELLO's settings and of a command's arguments
+STAGED_PARTS = 65_536  # partitions of one batch
 SECONDS = 1e12  # times and durations

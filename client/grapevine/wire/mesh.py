@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 
-from grapevine.wire.fields import Addresses, Count, Id, Name, Seconds
-from grapevine.wire.limits import NEARBY_BROKERS
+from grapevine.wire.fields import Addresses, Count, Id, Name, Seconds, Text
+from grapevine.wire.limits import NEARBY_BROKERS, PATH_BROKERS
 
 
 class Nearby(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -33,6 +33,7 @@ class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 Branch: TypeAlias = Annotated[tuple[Nearby, ...], msgspec.Meta(min_length=1, max_length=NEARBY_BROKERS)]
+MovePath: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=3, max_length=PATH_BROKERS + 1)]
 LoadList: TypeAlias = Annotated[tuple[Load, ...], msgspec.Meta(max_length=NEARBY_BROKERS)]
 
 
@@ -70,12 +71,14 @@ class BypassBan(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class BypassGone(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Answers BypassBan: neither the sender nor anybody behind it passes the broker any more."""
+    """Answers BypassBan: neither the sender nor anybody behind it passes the broker any more. `complete`:
+    everybody within reach has said so, nobody was silent."""
 
     kind: ClassVar[int] = 84
     origin: Id
     incarnation: Id
     number: Count
+    complete: bool = True
 
 
 class BypassAllowed(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -88,7 +91,97 @@ class BypassAllowed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hops: Count
 
 
-MeshMessage: TypeAlias = Neighbourhood | Loads | SoftReady | BypassBan | BypassGone | BypassAllowed
+# A Delta-move. Its (origin, incarnation, number) is the epoch that the coordinator gave with its permission.
+# `path` is the mover, then the primary path from its old neighbour to its new one.
+
+
+class MoveInit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the mover along its path: keep everybody off yourself, pass this on, and answer."""
+
+    kind: ClassVar[int] = 86
+    origin: Id
+    incarnation: Id
+    number: Count
+    path: MovePath
+
+
+class MoveReady(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Answers MoveInit for the sender and all after it on the path; a `refusal` says why not."""
+
+    kind: ClassVar[int] = 87
+    origin: Id
+    incarnation: Id
+    number: Count
+    refusal: Text = ""
+
+
+class MoveAbort(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Along the path: the mover stays where it is."""
+
+    kind: ClassVar[int] = 88
+    origin: Id
+    incarnation: Id
+    number: Count
+
+
+class MoveTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the mover over its new link, then back along the path: the mover has moved. What it and those
+    behind it announce comes from this side from now on, in the new plane."""
+
+    kind: ClassVar[int] = 89
+    origin: Id
+    incarnation: Id
+    number: Count
+    path: MovePath
+
+
+class MoveTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """After MoveTurn: everything that lies behind the mover has been told on this link."""
+
+    kind: ClassVar[int] = 90
+    origin: Id
+    incarnation: Id
+    number: Count
+
+
+class MoveSwitched(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Along the path towards the mover's new link: nothing of the sender or of those after it is left in the
+    old plane."""
+
+    kind: ClassVar[int] = 91
+    origin: Id
+    incarnation: Id
+    number: Count
+
+
+class MoveEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the mover: the old plane is empty, drop it."""
+
+    kind: ClassVar[int] = 92
+    origin: Id
+    incarnation: Id
+    number: Count
+
+
+class MoveBroken(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A broker of the path has lost what it held of the old plane: send again, in the new one, what you sent
+    there and is not settled."""
+
+    kind: ClassVar[int] = 93
+    origin: Id
+    incarnation: Id
+    number: Count
+
+
+MoveMessage: TypeAlias = (
+    MoveInit | MoveReady | MoveAbort | MoveTurn | MoveTold | MoveSwitched | MoveEnd | MoveBroken
+)
+MOVE: tuple[type[MoveMessage], ...] = (
+    MoveInit, MoveReady, MoveAbort, MoveTurn, MoveTold, MoveSwitched, MoveEnd, MoveBroken,
+)  # fmt: skip
+MeshMessage: TypeAlias = (
+    MoveMessage | Neighbourhood | Loads | SoftReady | BypassBan | BypassGone | BypassAllowed
+)
 MESH: tuple[type[MeshMessage], ...] = (
-    Neighbourhood, Loads, SoftReady, BypassBan, BypassGone, BypassAllowed,
+    Neighbourhood, Loads, SoftReady, BypassBan, BypassGone, BypassAllowed, *MOVE,
 )  # fmt: skip

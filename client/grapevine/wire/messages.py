@@ -7,7 +7,7 @@ who sends what when; a test keeps its table equal to this file.
 
 Ranges of kinds: 1-19 link session, 20-39 tree, 40-59 clients, 60-69 administration, 70-79 handover,
 80-99 soft links, 100-119 relocation, 120-139 ring, 140-159 one-hop cluster, 160-179 coordination,
-180-199 back end.
+180-199 back end, 200-219 feeding.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.filters.normal import Filter
+from grapevine.wire.feeding import FEEDING, FeedingMessage
 from grapevine.wire.fields import (
     Addresses,
     Arguments,
@@ -124,6 +125,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resume: Resume | None = None
     replaces: Id = 0  # the leaving broker in whose place this link is dialled
     soft: bool = False  # a shortcut for the dialler's publications, not a link of the tree
+    apart: bool = False  # of a broker that moves: not of the tree before MoveTurn
 
 
 class Refuse(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -475,7 +477,9 @@ ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
     | Publish | Deliver | Names | Detach | GoAway | Dropped
 )  # fmt: skip
-Message: TypeAlias = PeerMessage | ClientMessage | MeshMessage | RelocationMessage | Command | Answer
+Message: TypeAlias = (
+    PeerMessage | ClientMessage | MeshMessage | RelocationMessage | FeedingMessage | Command | Answer
+)  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Refuse, Reset, Marks, Batch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld, LeaveDone,
@@ -483,6 +487,6 @@ MESSAGES: tuple[type[Message], ...] = (
     TraceRequest, TraceAnswer,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     Deliver, Names, Detach, GoAway, Dropped, Command, Answer,
-    *MESH, *RELOCATION,
+    *MESH, *RELOCATION, *FEEDING,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}

@@ -2,10 +2,11 @@
 
 from grapevine.client.session.advertised import AdvertisementState
 from grapevine.client.session.away import Away
+from grapevine.client.session.event import Event
 from grapevine.client.session.incoming import SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.requests import Request
-from grapevine.client.session.session import Event, Session
+from grapevine.client.session.session import Session
 from grapevine.client.session.settings import SessionSettings
 from grapevine.client.session.state import State
 

@@ -22,7 +22,6 @@ assert BATCH * (SMALL + ATTRIBUTE_BYTES + EXTENSION_BYTES + _SPARE) < FRAME_BYTE
 
 class Outgoing:
     __slots__ = (
-        "_buffer",
         "_large",
         "_origin",
         "_sent_ever",
@@ -30,6 +29,7 @@ class Outgoing:
         "appended",
         "base",
         "bound",
+        "buffer",
         "limit",
         "persisted",
         "persisted_up_to",
@@ -43,7 +43,7 @@ class Outgoing:
     def __init__(self, window: int) -> None:
         self.window = window  # publications that may be unsettled
         self.bound = window  # hence the number that the last one may have
-        self._buffer: list[Publication] = []
+        self.buffer: list[Publication] = []
         self._origin = 0  # number of the last publication that left the buffer
         self._large = 0  # number of the last publication too large for a frame of BATCH
         self._sent_ever = 0  # in any epoch
@@ -64,7 +64,7 @@ class Outgoing:
         return self.appended >= self.bound
 
     def append(self, publication: Publication) -> None:
-        self._buffer.append(publication)
+        self.buffer.append(publication)
         self.appended += 1
 
     def append_large(self, publication: Publication) -> None:
@@ -79,7 +79,7 @@ class Outgoing:
             last = min(last, held_from - 1)
         while self.sent < last:
             start = self.sent - self._origin
-            batch = self._buffer[start : min(start + BATCH, last - self._origin)]
+            batch = self.buffer[start : min(start + BATCH, last - self._origin)]
             if self._large > self.sent:
                 batch = batch[: _fitting(batch)]
             first = self.sent + 1 - self.base
@@ -103,7 +103,7 @@ class Outgoing:
         return before != (self.received, self.settled, self.persisted, self.limit)
 
     def _sequence(self, number: int) -> int:
-        return self._buffer[number - 1 - self._origin].sequence if number > self._origin else 0
+        return self.buffer[number - 1 - self._origin].sequence if number > self._origin else 0
 
     def _settle(self, number: int) -> None:
         if number <= self.settled:
@@ -113,8 +113,8 @@ class Outgoing:
         self.bound = number + self.window
         gone = number - self._origin
         # Small bites would copy a long list again and again.
-        if gone * 2 >= len(self._buffer) or gone >= 4096:
-            del self._buffer[:gone]
+        if gone * 2 >= len(self.buffer) or gone >= 4096:
+            del self.buffer[:gone]
             self._origin = number
 
     # --- breaks --------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Outgoing:
 
     def settle_up_to(self, sequence: int) -> None:
         """Another broker knows that what we sent up to this sequence number is settled."""
-        count = bisect_right(self._buffer, sequence, 0, self._sent_ever - self._origin, key=_sequence)
+        count = bisect_right(self.buffer, sequence, 0, self._sent_ever - self._origin, key=_sequence)
         self.received = max(self.received, self._origin + count)
         self._settle(self._origin + count)
         self.accepted_up_to = max(self.accepted_up_to, self.settled_up_to)
@@ -137,18 +137,18 @@ class Outgoing:
         self.sent = self.received = self.persisted = self.settled
         self.base = self.settled - received
         self.limit = self.base + credit
-        del self._buffer[: self.settled - self._origin]
+        del self.buffer[: self.settled - self._origin]
         self._origin = self.settled
         for index in range(self._sent_ever - self._origin):
             # A copy: without a codec between them, a broker may still hold the first one.
-            p = self._buffer[index]
-            self._buffer[index] = Publication(p.attributes, p.payload, p.sequence, p.flags | RESENT)
+            p = self.buffer[index]
+            self.buffer[index] = Publication(p.attributes, p.payload, p.sequence, p.flags | RESENT)
 
     def withdraw(self, allowed: Callable[[bytes], bool]) -> list[int]:
         """Take out what has not been sent in this epoch and is no longer allowed; its sequence numbers."""
-        unsent = self._buffer[self.sent - self._origin :]
+        unsent = self.buffer[self.sent - self._origin :]
         kept = [p for p in unsent if allowed(p.attributes)]
-        self._buffer[self.sent - self._origin :] = kept
+        self.buffer[self.sent - self._origin :] = kept
         self.appended -= len(unsent) - len(kept)
         self._sent_ever = min(self._sent_ever, self.appended)
         self._large = self.appended if self._large > self.sent else self._large

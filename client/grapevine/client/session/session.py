@@ -10,11 +10,12 @@ unsettled is sent again before anything new.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from grapevine.client.session.advertised import IMPLICIT, Advertised, AdvertisementState
 from grapevine.client.session.away import Away
 from grapevine.client.session.cuts import Cuts
+from grapevine.client.session.event import Event
 from grapevine.client.session.incoming import Incoming, SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.moving import ADVERTISING, Moving
@@ -27,23 +28,10 @@ from grapevine.errors import Closed, Error, NotAllowed
 from grapevine.filters.normal import EVERYTHING, Filter, Value
 from grapevine.wire import messages as wire
 from grapevine.wire import relocation
-from grapevine.wire.codec import check_attributes, pack_attributes
+from grapevine.wire.codec import BAD_ATTRIBUTES, check_attributes, pack
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import PAYLOAD_BYTES
 from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, Publication
-
-
-class Event(NamedTuple):
-    """Something the driver may have to act on: "attached", "resumed", "refused" (reason, text), "go-away"
-    (other addresses), "unanswered" and "silent" (nobody at the other end: dial again), "promoted" (an
-    attachment of `moving` is the main one from now on), "round-trips" (asked: a driver that can measure
-    them says the answer to the attachment that it came from)."""
-
-    what: str
-    reason: str = ""
-    text: str = ""
-    addresses: tuple[str, ...] = ()
-    asked: tuple[Any, relocation.RoundTripsRequest] | None = None
 
 
 class Session:
@@ -246,19 +234,21 @@ class Session:
         traced: bool = False,
     ) -> int:
         """Appends a publication; its sequence number. Only while `can_publish`."""
-        packed = pack_attributes(attributes)
-        advertisement = self.advertised.known.get(packed)  # a hit says that they are well-formed
-        if advertisement is None:
-            advertisement = self._allowed(packed, attributes)
-        outgoing = self.outgoing
-        assert outgoing.appended < outgoing.bound, "the window is full"
+        try:  # here and not in a function of its own: this is paid per publication
+            packed = pack(attributes)
+        except BAD_ATTRIBUTES as error:
+            raise ValueError(f"attributes cannot be sent: {error}") from None
+        # A hit says that they are well-formed.
+        advertisement = self.advertised.known.get(packed) or self._allowed(packed, attributes)
         if sequence is None:
             sequence = self._sequence + 1
         elif sequence <= self._sequence:
             raise ValueError(f"sequence {sequence} does not rise: the last one was {self._sequence}")
         flags = (DURABLE if durable else 0) | (TRACED if traced else 0) if durable or traced else 0
+        outgoing = self.outgoing
         if len(payload) <= SMALL:
-            outgoing.append(Publication(packed, payload, sequence, flags))
+            outgoing.buffer.append(Publication(packed, payload, sequence, flags))
+            outgoing.appended += 1
         elif len(payload) <= PAYLOAD_BYTES:
             outgoing.append_large(Publication(packed, payload, sequence, flags))
         else:
@@ -267,6 +257,9 @@ class Session:
         if not advertisement.usable:
             self.advertised.use(advertisement, outgoing.appended)
         return sequence
+
+    def went_up_to(self, sequence: int) -> None:
+        self._sequence = sequence
 
     def _allowed(self, packed: bytes, attributes: Mapping[str, Value]) -> AdvertisementState:
         if self.state == State.CLOSED:

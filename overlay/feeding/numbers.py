@@ -1,0 +1,119 @@
+"""DECISIONS 16: publishers that are recognised when they run again, also after this broker has restarted.
+
+A writer that gives its own incarnation and sequence numbers asks for its numbers to be kept. From then on the
+highest settled one is its *mark*: what comes again up to there counts as settled at once. The mark moves in
+memory and is on disk when NumbersNoted says so. There is a bound, and an age; the longest unused go first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from grapevine.wire.feeding import NoteNumbers, NumbersNoted
+from grapevine.wire.messages import Publication, Publish
+from overlay.behaviour import Quiet, Status
+from overlay.clients.attachments import Attachments
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.links.session import Kind, Session
+from overlay.outbox import Record
+from overlay.settings import CoreSettings, FeedingSettings
+
+Source = tuple[int, int]  # (publisher, incarnation)
+RECORD = "numbers"
+
+
+class Mark(msgspec.Struct, array_like=True, gc=False):
+    publisher: int
+    incarnation: int
+    sequence: int  # everything up to it is settled
+    used_at: float  # seconds since 1970
+
+
+class Numbers(Quiet):
+    name = "numbers"
+
+    def __init__(
+        self, settings: FeedingSettings, attachments: Attachments, known: tuple[Mark, ...] = ()
+    ) -> None:
+        self.settings = settings
+        self.marks: dict[Source, Mark] = {(m.publisher, m.incarnation): m for m in known}
+        self.repeated = 0  # publications that were settled before
+        # Of those attached: (position, sequence number at it) of what is not settled yet.
+        self._unsettled: dict[Session, deque[tuple[int, int]]] = {}
+        self._drained = attachments.drained
+        attachments.drained = self._flushed
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        assert core.accept is not None, "behind the data path"
+        self._accept = core.accept
+        core.accept = self.accept
+        core.on(NoteNumbers, self.on_note, Kind.CLIENT)
+
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        self.settings = self.core.settings.feeding
+
+    def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
+        """In the data path: one look-up for who keeps no numbers."""
+        mark = self.marks.get((client.id, client.incarnation))
+        if mark is not None and len(batch.publications) > repeated:
+            publications = batch.publications
+            if publications[repeated].sequence <= mark.sequence:
+                fresh = _first_after(publications, mark.sequence, repeated)
+                self.repeated += fresh - repeated
+                repeated = fresh
+            waits = self._unsettled.setdefault(client, deque())
+            waits.append((client.incoming.received, publications[-1].sequence))
+        self._accept(client, batch, repeated, now)
+
+    def _flushed(self, client: Client) -> None:
+        """After each drain that touched a client: its mark follows what is settled."""
+        self._drained(client)
+        waits = self._unsettled.get(client)
+        if not waits:
+            return
+        mark = self.marks.get((client.id, client.incarnation))
+        settled = client.incoming.settled
+        while waits and waits[0][0] <= settled:
+            _, sequence = waits.popleft()
+            if mark is not None and sequence > mark.sequence:
+                mark.sequence = sequence
+
+    def on_note(self, client: Client, message: NoteNumbers, now: float) -> None:
+        source = message.publisher, message.incarnation
+        mark = self.marks.pop(source, None) or Mark(*source, 0, now)
+        mark.used_at = now
+        self.marks[source] = mark  # the longest unused comes first
+        self._forget_old(now)
+        self.core.out.journal.append(Record(RECORD, tuple(self.marks.values())))
+        self.core.tell(NumbersNoted(message.request, mark.sequence), client)
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - self.settings.keep_s
+        for source, mark in list(self.marks.items()):
+            if mark.used_at >= oldest and len(self.marks) <= self.settings.publishers:
+                break
+            del self.marks[source]
+
+    def link_lost(self, session: Session, now: float) -> None:
+        self._unsettled.pop(session, None)
+
+    def status(self) -> Status:
+        return {"publishers": len(self.marks), "repeated": self.repeated}
+
+    def validate(self) -> None:
+        assert len(self.marks) <= self.settings.publishers + 1
+        for client, waits in self._unsettled.items():
+            assert not client.lost, client
+            assert list(waits) == sorted(waits), client
+
+
+def _first_after(publications: list[Publication], sequence: int, low: int) -> int:
+    """The index of the first publication after this sequence number; not every client counts upwards."""
+    for index in range(low, len(publications)):
+        if publications[index].sequence > sequence:
+            return index
+    return len(publications)

@@ -1,0 +1,345 @@
+"""Two planes of routing while a broker moves (ARCHITECTURE "Order", DECISIONS 19).
+
+The brokers on the path of a move and the mover are *affected*. In the old plane what is for the mover's side
+goes to where the mover was, in the new one to where it is. A publication's stamp says which plane it is in;
+without one it is in the old, and everything else is routed alike in both. The tables turn entry by entry and
+are the new plane; what they said when the turn began is kept beside them as the old one.
+
+The first affected broker of a publication's way decides its plane. When the turn reaches it, it takes no more
+from outside, until all that it has sent to other affected brokers is settled and the new tables are complete;
+then it stamps. So each publisher's order holds, and the old plane runs empty. Should somebody who holds a
+part of the old plane fail, what is not settled there is sent again in the new one, before anything newer.
+
+All soft links of affected brokers, and all that pass one, are gone before (bans.py): here every hop is a
+primary link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from grapevine.filters.normal import Filter
+from grapevine.wire import WireError, decode_attributes
+from grapevine.wire.messages import RESENT, Batch, Publication, Publish
+from matching.interface import Attributes, Matcher
+from overlay.behaviour import Quiet, Status
+from overlay.clients.client import Client
+from overlay.core import Core
+from overlay.links.outgoing import Outgoing, Wait
+from overlay.links.session import Peer, Remote, Session
+from overlay.links.settling import Settling
+from overlay.links.soft import Soft
+from overlay.softlinks.excludes import NONE, Excluded, Narrowed, take_names
+from overlay.softlinks.forwarding import Forwarding
+from overlay.softlinks.shortcuts import Shortcuts
+from overlay.tree.anchors import Group
+from overlay.tree.publications import Publications
+from overlay.tree.routes import Hops, Side
+
+LOOK_S = 0.01  # between two looks whether the old plane has run empty
+PLANES = 65_535  # stamps; a move's number decides
+
+
+class Waiting(NamedTuple):
+    """Publications of one session that wait for the new plane, under its epoch."""
+
+    epoch: int
+    batch: Batch | Publish
+    publications: list[Publication]
+
+
+class Plane:
+    """`old` and `new` are where the mover's side was and is; at the mover itself, its neighbours then and
+    now. Either may be missing for a while."""
+
+    __slots__ = ("again", "gone", "mover", "new", "number", "old", "settled_at", "told", "was", "waiting")
+
+    def __init__(self, number: int, mover: int, old: Peer | None, new: Peer | None, was: Matcher) -> None:
+        self.number = number
+        self.mover = mover
+        self.old = old
+        self.new = new
+        self.was = was  # what the tables said of the mover's side
+        self.settled_at: list[tuple[Outgoing, int]] = []
+        self.told = False  # the new tables are complete
+        self.waiting: dict[Session, Waiting] | None = {}  # None: we stamp
+        self.again: list[tuple[Publication, Settling]] = []  # lost with the old plane
+        self.gone = False  # nobody takes anything on the old side any more
+
+    @property
+    def affected(self) -> tuple[Peer | None, Peer | None]:
+        return self.old, self.new
+
+
+class Planes(Quiet):
+    name = "planes"
+
+    def __init__(
+        self,
+        publications: Publications,
+        forwarding: Forwarding,
+        shortcuts: Shortcuts,
+    ) -> None:
+        self.publications = publications
+        self.forwarding = forwarding
+        self.shortcuts = shortcuts
+        self.plane: Plane | None = None
+        # Set by Moves: we stamp from now on; the tables were told again on this link.
+        self.switched: Callable[[float], None] = lambda now: None
+        self.told_again: Callable[[Session], None] = lambda session: None
+        self._looking = False
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        if core.settings.overlay.delta > 1:
+            core.forward = self.forward
+            core.accept = self.accept
+
+    # --- beginning and end ------------------------------------------------------------------------------
+
+    def begin(self, number: int, mover: int, old: Peer | None, new: Peer | None, now: float) -> None:
+        """The turn has reached us."""
+        was = self.publications.subscriptions.matcher()
+        if old is not None and mover != self.core.id:
+            for place, filter in enumerate(self._behind(mover, old)):
+                was.add(place, filter, 0)
+        plane = self.plane = Plane(number % PLANES + 1, mover, old, new, was)
+        plane.settled_at = [(peer.out, peer.out.end()) for peer in plane.affected if peer is not None]
+        self.forwarding.plane = plane.number
+        self.publications.in_plane = self._hops
+        self._changed()
+        self._look_soon(now)
+
+    def _behind(self, mover: int, old: Peer) -> Iterator[Filter]:
+        """The filters of the mover's side as they are known from the old one."""
+        for entry in self.publications.subscriptions.table.of(old):
+            if entry.source is old and mover in entry.item.path:
+                yield entry.item.filter
+
+    def relink(self, peer: Peer, new: bool) -> None:
+        """A neighbour of the path is back, perhaps as another session."""
+        if self.plane is not None and new:
+            self.plane.new = peer
+        elif self.plane is not None:
+            self.plane.old = peer
+        self._changed()
+
+    def tables_told(self, now: float) -> None:
+        """All that lies behind the mover is known from the new side."""
+        if self.plane is not None:
+            self.plane.told = True
+            self._look_soon(now)
+
+    def end(self, now: float) -> None:
+        """The old plane is empty everywhere, or nobody is left to empty it: what waits goes by the tables."""
+        plane, self.plane = self.plane, None
+        if plane is None:
+            return
+        self.forwarding.plane = 0
+        self.publications.in_plane = None
+        self._changed()
+        self._send_again(plane, now)
+        self._release(plane, now)
+
+    def _changed(self) -> None:
+        self.publications.subscriptions.generation += 1
+
+    # --- publications come in ---------------------------------------------------------------------------
+
+    def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
+        plane = self.plane
+        if plane is None or peer in plane.affected:
+            self.forwarding.forward(peer, batch, repeated, now)
+        elif plane.waiting is not None:
+            self._wait(plane.waiting, peer, batch, repeated)
+        else:
+            self._stamp(batch.publications, plane)
+            self.forwarding.forward(peer, batch, repeated, now)
+
+    def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
+        plane = self.plane
+        if plane is not None and plane.waiting is not None:
+            self._wait(plane.waiting, client, batch, repeated)
+            return
+        if plane is not None:
+            self._stamp(batch.publications, plane)
+        self.publications.accept(client, batch, repeated, now)
+
+    def _stamp(self, publications: list[Publication], plane: Plane) -> None:
+        for publication in publications:
+            publication.plane = plane.number
+
+    def _wait(
+        self, waiting: dict[Session, Waiting], session: Session, batch: Batch | Publish, repeated: int
+    ) -> None:
+        """No record covers these positions before they are routed, so they do not settle."""
+        known = waiting.get(session)
+        if known is None or known.epoch != session.epoch:
+            known = waiting[session] = Waiting(session.epoch, batch, [])
+        known.publications.extend(batch.publications[repeated:])
+        session.touch()
+
+    def _release(self, plane: Plane, now: float) -> None:
+        """One batch for each session: its positions settle together."""
+        waiting, plane.waiting = plane.waiting or {}, None
+        for session, (epoch, batch, publications) in waiting.items():
+            if session.epoch == epoch and self._is_here(session) and publications:
+                whole = replace(batch, publications=publications)
+                if isinstance(whole, Publish):
+                    self.accept(session, whole, 0, now)
+                elif isinstance(session, Remote):
+                    self.forward(session, whole, 0, now)
+
+    def _is_here(self, session: Session) -> bool:
+        if isinstance(session, Client):
+            return self.core.numbered.get(session.number) is session
+        return not session.lost
+
+    # --- which way ------------------------------------------------------------------------------------
+
+    def _hops(self, side: Side | None, content: Attributes) -> Hops:
+        plane = self.plane
+        assert plane is not None
+        excluded: Excluded = NONE
+        stamp = plane.number
+        if isinstance(side, Narrowed):
+            excluded, stamp, side = side.excluded, side.plane, side.session
+        elif side in plane.affected:
+            stamp = 0
+        back = side.back if isinstance(side, Soft) else side
+        remote = self.publications.subscriptions.remote
+        found = [self.publications.subscriptions.groups[number] for number in remote.groups(content)]
+        groups = [group for group in found if group.side is not back]
+        if self.core.id == plane.mover:
+            groups = [group for group in groups if self._leaves_us(plane, back, group)]
+        elif stamp == plane.number:
+            groups = [group for group in groups if not self._turns(plane, group) or group.side is plane.new]
+        else:
+            groups = self._in_old(plane, back, groups, content)
+        wanted = [group for group in groups if excluded.isdisjoint(group.path)]
+        return self.shortcuts.table.copies(wanted, excluded, [])
+
+    def _in_old(self, plane: Plane, back: object, groups: list[Group], content: Attributes) -> list[Group]:
+        """As the tables were when the turn began."""
+        kept = [group for group in groups if not self._turns(plane, group)]
+        old = plane.old
+        if old is not None and old is not back and not plane.gone and plane.was.groups(content):
+            kept.append(Group(-1, (old.id,), old))
+        return kept
+
+    def _turns(self, plane: Plane, group: Group) -> bool:
+        """Whether it lies behind the mover."""
+        return plane.mover in group.path and group.side in plane.affected
+
+    def _leaves_us(self, plane: Plane, back: object, group: Group) -> bool:
+        """At the mover: to the new neighbour alone, and nothing from one neighbour to the other."""
+        return group.side is not plane.old and not (back in plane.affected and group.side is plane.new)
+
+    # --- the switch -------------------------------------------------------------------------------------
+
+    def _look_soon(self, now: float) -> None:
+        if not self._looking:
+            self._looking = True
+            self.core.timers.at(now, self._look)
+
+    def _look(self, now: float) -> None:
+        self._looking = False
+        plane = self.plane
+        if plane is None or plane.waiting is None:
+            return
+        plane.settled_at = [(out, position) for out, position in plane.settled_at if out.settled < position]
+        if plane.told and self.empty(plane):
+            self._send_again(plane, now)
+            self._changed()
+            self._release(plane, now)
+            self.switched(now)
+        else:
+            self._looking = True
+            self.core.timers.at(now + LOOK_S, self._look)
+
+    def empty(self, plane: Plane) -> bool:
+        """Whether what we sent in the old plane is settled."""
+        return not plane.settled_at
+
+    # --- a part of the old plane is lost --------------------------------------------------------------
+
+    def broken(self, now: float) -> None:
+        """Take what is not settled of what came from outside by us; it is sent again in the new plane. What
+        came from other affected brokers they take themselves."""
+        plane = self.plane
+        if plane is None:
+            return
+        if (old := plane.old) is not None:
+            inner = [peer.incoming for peer in plane.affected if peer is not None]
+            for wait in old.out.waits:
+                if wait.record.incoming is not None and wait.record.incoming not in inner:
+                    self._take(plane, wait, old.out)
+            if old.retiring or old.lost:
+                plane.gone = True
+                self._abandon(old)
+        plane.settled_at = []
+        if plane.waiting is None:
+            self._send_again(plane, now)
+
+    def _take(self, plane: Plane, wait: Wait, out: Outgoing) -> None:
+        for publication in out.between(max(wait.first, out.settled + 1), wait.last):
+            if publication.plane != plane.number:
+                wait.record.pending += 1
+                plane.again.append((publication, wait.record))
+
+    def _abandon(self, peer: Peer) -> None:
+        """Nobody will settle what is on this link: its senders send it again."""
+        waits = list(peer.out.waits)
+        peer.out.waits.clear()
+        peer.out.forget()
+        peer.out.received = peer.out.settled
+        for wait in waits:
+            wait.record.release()
+
+    def _send_again(self, plane: Plane, now: float) -> None:
+        again, plane.again = plane.again, []
+        for publication, record in again:
+            for hop in self._new_hops(plane, publication):
+                hop.out.hold(record)
+                hop.touch()
+        for _, record in again:
+            record.release()
+
+    def _new_hops(self, plane: Plane, publication: Publication) -> tuple[Remote, ...]:
+        """The copies that serve the mover's side; at the mover, those that leave it."""
+        copy = replace(publication, flags=publication.flags | RESENT, plane=plane.number)
+        excluded = take_names(copy) if copy.extension else NONE
+        try:
+            content = decode_attributes(copy.attributes)
+        except WireError:
+            return ()
+        subscriptions = self.publications.subscriptions
+        found = [subscriptions.groups[number] for number in subscriptions.remote.groups(content)]
+        groups = [g for g in found if g.side is plane.new and excluded.isdisjoint(g.path)]
+        if self.core.id != plane.mover:
+            groups = [g for g in groups if plane.mover in g.path]
+        hops, links = self.shortcuts.table.copies(groups, excluded, [])
+        for queue in links if links is not None else [hop.out.queue for hop in hops]:
+            queue.append(copy)
+        return hops
+
+    def link_up(self, session: Session, now: float) -> None:
+        self.told_again(session)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        plane = self.plane
+        if plane is not None and plane.waiting is not None:
+            plane.waiting.pop(session, None)
+
+    def status(self) -> Status:
+        plane = self.plane
+        if plane is None:
+            return {}
+        return {"plane": plane.number, "waiting": plane.waiting is not None}
+
+    def validate(self) -> None:
+        assert (self.plane is None) == (self.publications.in_plane is None)
+        assert (self.plane.number if self.plane else 0) == self.forwarding.plane

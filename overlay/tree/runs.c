@@ -1,0 +1,155 @@
+/* The inner loops of `runs`, for where a compiler exists; Python does the same without them, and the tests
+ * compare the two. Fields are read and written by the member descriptors of their class (`Publication.sequence`),
+ * so nothing here knows how a publication is laid out: an object of another class is a TypeError.
+ *
+ * stamp(objects, members, values)         set the same values on every object
+ * rising(objects, member, last) -> bool   whether the member's integers rise strictly, from above `last`
+ * look_up(objects, member, table) -> list what the table has for the member's value of each object, or None
+ * scatter(objects, routes, members) -> dict   append each object to every queue of its route's fan, and the route's
+ *                                         ids to the lists beside the clients' queues; the fans, in the order met.
+ *                                         `members` are Route.fan, Route.ids, Fan.queues and Fan.listed
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <structmember.h>
+
+#define MEMBERS_MAX 8
+
+static PyObject **slot_of(PyObject *object, PyMemberDescrObject *member) {
+    if (!PyObject_TypeCheck(object, PyDescr_TYPE(member))) {
+        PyErr_SetString(PyExc_TypeError, "an object of another class than the member");
+        return NULL;
+    }
+    return (PyObject **)((char *)object + member->d_member->offset);
+}
+
+static PyObject *value_of(PyObject *object, PyMemberDescrObject *member) { /* borrowed */
+    PyObject **slot = slot_of(object, member);
+    if (slot == NULL) return NULL;
+    if (*slot == NULL) PyErr_SetString(PyExc_AttributeError, member->d_member->name);
+    return *slot;
+}
+
+static int is_member(PyObject *object, void *member) {
+    if (!Py_IS_TYPE(object, &PyMemberDescr_Type) ||
+        ((PyMemberDescrObject *)object)->d_member->type != T_OBJECT_EX) {
+        PyErr_SetString(PyExc_TypeError, "not a member that holds an object");
+        return 0;
+    }
+    *(PyMemberDescrObject **)member = (PyMemberDescrObject *)object;
+    return 1;
+}
+
+static PyObject *stamp(PyObject *self, PyObject *arguments) {
+    PyObject *objects, *members, *values, *value[MEMBERS_MAX];
+    PyMemberDescrObject *member[MEMBERS_MAX];
+    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyList_Type, &objects, &PyTuple_Type, &members, &PyTuple_Type,
+                          &values))
+        return NULL;
+    Py_ssize_t width = PyTuple_GET_SIZE(members);
+    if (width > MEMBERS_MAX || width != PyTuple_GET_SIZE(values)) {
+        PyErr_SetString(PyExc_ValueError, "not one value for each of at most eight members");
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k < width; k++) {
+        if (!is_member(PyTuple_GET_ITEM(members, k), &member[k])) return NULL;
+        value[k] = PyTuple_GET_ITEM(values, k);
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); i++) {
+        for (Py_ssize_t k = 0; k < width; k++) {
+            PyObject **slot = slot_of(PyList_GET_ITEM(objects, i), member[k]);
+            if (slot == NULL) return NULL;
+            PyObject *before = *slot;
+            *slot = Py_NewRef(value[k]);
+            Py_XDECREF(before);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *rising(PyObject *self, PyObject *arguments) {
+    PyObject *objects;
+    PyMemberDescrObject *member;
+    unsigned long long last;
+    if (!PyArg_ParseTuple(arguments, "O!O&K", &PyList_Type, &objects, is_member, &member, &last)) return NULL;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); i++) {
+        PyObject *value = value_of(PyList_GET_ITEM(objects, i), member);
+        if (value == NULL) return NULL;
+        unsigned long long number = PyLong_AsUnsignedLongLong(value);
+        if (number == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
+        if (number <= last) Py_RETURN_FALSE;
+        last = number;
+    }
+    Py_RETURN_TRUE;
+}
+
+static PyObject *look_up(PyObject *self, PyObject *arguments) {
+    PyObject *objects, *table;
+    PyMemberDescrObject *member;
+    if (!PyArg_ParseTuple(arguments, "O!O&O!", &PyList_Type, &objects, is_member, &member, &PyDict_Type, &table))
+        return NULL;
+    Py_ssize_t count = PyList_GET_SIZE(objects);
+    PyObject *found = PyList_New(count);
+    if (found == NULL) return NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *key = value_of(PyList_GET_ITEM(objects, i), member);
+        PyObject *value = key == NULL ? NULL : PyDict_GetItemWithError(table, key);
+        if (value == NULL && PyErr_Occurred()) {
+            Py_DECREF(found);
+            return NULL;
+        }
+        PyList_SET_ITEM(found, i, Py_NewRef(value == NULL ? Py_None : value));
+    }
+    return found;
+}
+
+static int append(PyObject *queue, PyObject *object) {
+    if (PyList_CheckExact(queue)) return PyList_Append(queue, object);
+    PyObject *done = PyObject_CallMethod(queue, "append", "O", object);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int append_all(PyObject *object, PyObject *queues, PyObject *listed, PyObject *ids) {
+    if (!PyList_Check(queues) || !PyList_Check(listed) || !PyTuple_Check(ids) ||
+        PyList_GET_SIZE(listed) != PyTuple_GET_SIZE(ids)) {
+        PyErr_SetString(PyExc_TypeError, "not a route and its fan");
+        return -1;
+    }
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(queues); k++)
+        if (append(PyList_GET_ITEM(queues, k), object) < 0) return -1;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(ids) && k < PyList_GET_SIZE(listed); k++)
+        if (append(PyList_GET_ITEM(listed, k), PyTuple_GET_ITEM(ids, k)) < 0) return -1;
+    return 0;
+}
+
+static PyObject *scatter(PyObject *self, PyObject *arguments) {
+    PyObject *objects, *routes, *last = NULL;
+    PyMemberDescrObject *fan_member, *ids_member, *queues_member, *listed_member;
+    if (!PyArg_ParseTuple(arguments, "O!O!(O&O&O&O&)", &PyList_Type, &objects, &PyList_Type, &routes, is_member,
+                          &fan_member, is_member, &ids_member, is_member, &queues_member, is_member, &listed_member))
+        return NULL;
+    PyObject *fans = PyDict_New();
+    for (Py_ssize_t i = 0; fans != NULL && i < PyList_GET_SIZE(objects) && i < PyList_GET_SIZE(routes); i++) {
+        PyObject *route = PyList_GET_ITEM(routes, i), *fan = value_of(route, fan_member), *ids, *queues, *listed;
+        if (fan == NULL || (ids = value_of(route, ids_member)) == NULL ||
+            (queues = value_of(fan, queues_member)) == NULL || (listed = value_of(fan, listed_member)) == NULL ||
+            append_all(PyList_GET_ITEM(objects, i), queues, listed, ids) < 0 ||
+            (fan != last && PyDict_SetItem(fans, fan, Py_None) < 0))
+            Py_CLEAR(fans);
+        last = fan;
+    }
+    return fans;
+}
+
+static PyMethodDef methods[] = {
+    {"stamp", stamp, METH_VARARGS, "set the same values on every object"},
+    {"rising", rising, METH_VARARGS, "whether a member rises strictly"},
+    {"look_up", look_up, METH_VARARGS, "a table's values by a member"},
+    {"scatter", scatter, METH_VARARGS, "append each object to the queues of its route"},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_runs", NULL, -1, methods};
+
+PyMODINIT_FUNC PyInit__runs(void) { return PyModule_Create(&definition); }
