@@ -18,22 +18,25 @@ from daemon.delivery_log import DeliveryLog
 from daemon.errors import Failure
 from daemon.keys import Keys, keys_directory, publish
 from daemon.link_news import LinkNews
-from daemon.logs import log
+from daemon.logs import log, set_level
 from daemon.loop import Loop
 from daemon.receiving import Receiver
 from daemon.sending import Sender
 from daemon.settings import Settings
 from daemon.settings.checks import path_mistake
 from daemon.sockets import Sockets, bound_address, new_context, told_address
+from daemon.spool import DiskSpool
 from daemon.state import State, directory
+from daemon.upkeep import Upkeep
 from daemon.watch import Watch
 from daemon.wires import Door, Wires
 from daemon.zap import Gate
 from grapevine.filters import NOTHING, Filter
-from matching.index import Index
 from overlay.core import Core
+from overlay.feeding.numbers import Mark
+from overlay.feeding.staging import QueryState
 from overlay.outbox import Event
-from overlay.profiles import tree_broker
+from overlay.profiles import Fed, tree_broker
 
 Neighbours = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -77,21 +80,26 @@ class Assembly:
         self._listen(self.control)
         public = self.keys.public if self.keys is not None else ""
         publish(keys_directory(settings.security.keys), self.name, public, self.addresses)
+        self.upkeep = Upkeep()
         self.core = self._make_core()
         self.watch = Watch()
         self.wires = Wires(self.watch, settings.transport.connections)
         if self.keys is not None:
             self.core.granted = self._granted
         self.loop = self._make_loop()
+        self.loop.at_intervals(self.upkeep)
         if settings.delivery_log.mode != "off":
             self.delivery_log = self._make_delivery_log()
 
     # --- parts -----------------------------------------------------------------------------------
 
     def _make_keys(self) -> Keys:
-        security = self.settings.security
-        further = Path(security.authorised) if security.authorised else self.state.path / "authorised"
-        return Keys(keys_directory(security.keys), further.expanduser(), self.state.path / "key.secret")
+        directory = keys_directory(self.settings.security.keys)
+        return Keys(directory, self._further(), self.state.path / "key.secret")
+
+    def _further(self) -> Path:
+        said = self.settings.security.authorised
+        return Path(said).expanduser() if said else self.state.path / "authorised"
 
     def _listen(self, address: str) -> None:
         router = self.sockets.listen(address)
@@ -104,7 +112,24 @@ class Assembly:
         known: Neighbours = self.state.read("neighbours", Neighbours, ())
         seed = Random(os.urandom(16))
         settings = self.settings.core()
-        core = tree_broker(self.name, incarnation, settings, seed, self.addresses, known, matcher=Index)
+        self.spool = DiskSpool(self.state.path / "staged")
+        fed = Fed(
+            self.spool,
+            self.state.read("feeding", tuple[QueryState, ...], ()),
+            self.state.read("numbers", tuple[Mark, ...], ()),
+        )
+        core = tree_broker(
+            self.name,
+            incarnation,
+            settings,
+            seed,
+            self.addresses,
+            known,
+            self.upkeep.index,
+            fed,
+            parent=self.state.read("parent", str, ""),
+            coordinator="coordinator" in self.settings.broker.roles,
+        )
         core.add(LinkNews())
         return core
 
@@ -148,6 +173,23 @@ class Assembly:
         if self.delivery_log is not None:
             self.delivery_log.put([event for event in events if event.event != "note"])
 
+    # --- other settings --------------------------------------------------------------------------
+
+    def take(self, settings: Settings) -> None:
+        """The keys marked reload have other values now (daemon.settings.sections)."""
+        self.settings = settings
+        now, transport = self.clock(), settings.transport
+        set_level(settings.log.level)
+        if self.keys is not None:
+            self.keys.further = self._further()
+            self.keys.read_again()
+        self.sender.limit = settings.links.batch_bytes
+        self.receiver.frames_max, self.wires.limit = transport.drain_frames, transport.connections
+        if settings.delivery_log.mode != "off" and self.delivery_log is None:
+            self.delivery_log = self._make_delivery_log()
+        self.core.reconfigure(settings.core(), now)
+        self.receiver.review(now)
+
     # --- the end ---------------------------------------------------------------------------------
 
     def _end_context(self) -> None:
@@ -165,6 +207,7 @@ class Assembly:
         if self.delivery_log is not None:
             self.delivery_log.close()
         self._end_context()
+        self.spool.close()
         if self.control.startswith("ipc:///"):
             Path(self.control.removeprefix("ipc://")).unlink(missing_ok=True)
         self.state.close()

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from daemon.settings import ConfigError, Settings
-from daemon.settings.keys import table
+from daemon.settings.keys import table, value
 from grapevine.wire.messages import Answer, Command
 from overlay.core import Core
 from overlay.links.session import Link
@@ -43,19 +43,3 @@ class Control:
 
     def _answer(self, link: Link, command: Command, body: Any, outcome: str = "ok", text: str = "") -> None:
         self.core.send(Answer(command.request, outcome, msgspec.json.encode(body), text), link)
-
-
-def value(settings: Settings, path: str) -> Any:
-    section, key = path.split(".")
-    return getattr(getattr(settings, section), key)
-
-
-def changed(old: Settings, new: Settings) -> tuple[list[str], list[str]]:
-    """Keys whose values differ: those that are taken now, and those that need a restart."""
-    now: list[str] = []
-    later: list[str] = []
-    for section in table().values():
-        for key in section.values():
-            if value(old, key.path) != value(new, key.path):
-                (now if key.reload else later).append(key.path)
-    return now, later

@@ -55,7 +55,11 @@ def run(settings: Settings, read: object) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("grapevined", description="A broker of the grapevine overlay.")
+    parser = argparse.ArgumentParser(
+        "grapevined",
+        description="A broker of the grapevine overlay.",
+        epilog="Next: --default-config shows every key; pubctl unit install NAME --now makes it a service.",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML; also FILE.d/*.toml")
     parser.add_argument("--check-config", action="store_true", help="check the configuration and stop")
     parser.add_argument(

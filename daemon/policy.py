@@ -23,6 +23,7 @@ import msgspec
 from grapevine.client.keys import KEY_CHARS, Entry
 from grapevine.filters import FilterError, parse
 from grapevine.filters.normal import EVERYTHING, Filter
+from grapevine.wire.feeding import AbortBatch, CommitBatch, NoteNumbers, StageBegin, StageEnd, StagePiece
 from grapevine.wire.messages import (
     Attach,
     Batch,
@@ -47,6 +48,10 @@ NEEDS: dict[int, frozenset[str]] = {
     ClientAdvertise.kind: frozenset(("publisher",)),
     Migrate.kind: frozenset(("publisher",)),
     Paused.kind: frozenset(("publisher",)),
+    **{
+        message.kind: frozenset(("publisher",))
+        for message in (StageBegin, StagePiece, StageEnd, CommitBatch, AbortBatch, NoteNumbers)
+    },
     ClientSubscribe.kind: frozenset(("subscriber",)),
     Command.kind: frozenset(("admin",)),
 }

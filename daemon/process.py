@@ -7,18 +7,18 @@ import resource
 import signal
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 
 from daemon.assembly import Assembly
-from daemon.control import Control, changed
+from daemon.control import Control
 from daemon.errors import EXIT_FAILED, EXIT_OK, Failure
-from daemon.logs import log, set_level
+from daemon.logs import log
 from daemon.loop import Fatal
 from daemon.measure import Measures
 from daemon.memory import calm_collector, keep_large_blocks
 from daemon.notify import Notify
 from daemon.settings import ConfigError, Settings
+from daemon.settings.reloading import taken
 from daemon.stopping import Stopping
 
 STATUS_S = 10.0
@@ -92,6 +92,7 @@ class Process:
             self.loop.turn()
             if self.core.finished:
                 self.parts.state.write("neighbours", [])
+                self.parts.state.write("parent", "")
         self.parts.close()
         log.info("stopped")
         return code
@@ -143,25 +144,13 @@ class Process:
     def reload(self) -> list[str]:
         """Take the keys that can be taken; returns those that need a restart. Raises ConfigError, and then
         nothing has changed."""
-        fresh = self._reread()
-        now, later = changed(self.settings, fresh)
-        if self.parts.keys is not None:
-            self.parts.keys.read_again()
-        self._take(fresh)
-        self.parts.receiver.review(self.parts.clock())
-        log.info("reloaded: %s", ", ".join(now) or "nothing changed")
-        if later:
-            log.warning("these need a restart: %s", ", ".join(later))
-        return later
-
-    def _take(self, fresh: Settings) -> None:
-        """The keys marked reload (daemon.settings.sections)."""
-        set_level(fresh.log.level)
-        if self.parts.keys is not None and fresh.security.authorised:
-            self.parts.keys.further = Path(fresh.security.authorised).expanduser()
-            self.parts.keys.read_again()
-        self.settings = fresh
-        self.control.settings = fresh
+        change = taken(self.settings, self._reread())
+        self.settings = self.control.settings = change.settings
+        self.parts.take(change.settings)
+        log.info("reloaded: %s", ", ".join(change.now) or "nothing changed")
+        if change.restart:
+            log.warning("these need a restart: %s", ", ".join(change.restart))
+        return change.restart
 
     # --- readiness -------------------------------------------------------------------------------
 

@@ -59,6 +59,18 @@ def _refusal(message: Message) -> Message | None:
     return Refuse("not-allowed", text) if isinstance(message, Attach | Hello) else None
 
 
+def _joined(run: Batch | Publish, batch: Batch | Publish) -> bool:
+    """Whether the batch goes on where the run ends; it is then part of it, and its marks are the run's."""
+    if run.epoch != batch.epoch or run.first + len(run.publications) != batch.first:
+        return False
+    if isinstance(batch, Batch) and isinstance(run, Batch):
+        run.received, run.settled, run.credit = batch.received, batch.settled, batch.credit
+    elif run.kind != batch.kind:
+        return False
+    run.publications += batch.publications
+    return True
+
+
 class Receiver:
     def __init__(self, core: Core, wires: Wires, keys: Keys | None, frames_max: int) -> None:
         self.core = core
@@ -71,6 +83,8 @@ class Receiver:
         self.matching_s = 0.0  # spent inside the core's data path
         self.refused: Counter[str] = Counter()
         self._generation = keys.generation if keys is not None else 0
+        self._run: Batch | Publish | None = None  # publications read from `_from`, not yet in the core
+        self._from: Wire | None = None
         self.recent: deque[tuple[int, int, int]] = deque(maxlen=64)  # (link, kind, bytes), for a post-mortem
 
     # --- sockets ---------------------------------------------------------------------------------
@@ -83,6 +97,7 @@ class Receiver:
             try:
                 identity = recv(zmq.NOBLOCK)
             except zmq.Again:
+                self.hand_over(now)
                 if door.gone:
                     self._let_go(door, now)
                 return False
@@ -97,6 +112,7 @@ class Receiver:
                 wire = self._enter(door, identity, "", frame, now)
             if wire is not None:
                 self.take(wire, frame.buffer, now)
+        self.hand_over(now)
         return True
 
     def hear_endings(self, door: Door, now: float) -> bool:
@@ -118,12 +134,16 @@ class Receiver:
             try:
                 frame = recv(zmq.NOBLOCK, False)
             except zmq.Again:
-                return False
+                break
             if frame.more:
                 self._skip(wire.socket)
                 continue
             self.take(wire, frame.buffer, now)
-        return True
+        else:
+            self.hand_over(now)
+            return True
+        self.hand_over(now)
+        return False
 
     def _skip(self, socket: Socket) -> None:
         """The rest of a message in several parts: none of ours."""
@@ -172,6 +192,7 @@ class Receiver:
             if (refusal := _refusal(message)) is not None:
                 self._answer(door, identity, encode(refusal))
             return None
+        self.hand_over(now)
         wire = self.wires.enter(door, identity, user, kind, now)
         wire.allow(grant)
         door.came_by(wire, descriptor)
@@ -206,12 +227,28 @@ class Receiver:
             self._bar(wire, message, now)
             return
         if kind in PUBLICATIONS:
-            before = perf_counter()
-            self.core.publications(wire.number, message, now)  # type: ignore[arg-type]
-            self.matching_s += perf_counter() - before
-            self.publications += len(message.publications)  # type: ignore[union-attr]
+            self._gather(wire, message, now)  # type: ignore[arg-type]
         else:
+            self.hand_over(now)
             self.core.receive(wire.number, message, now)
+
+    def _gather(self, wire: Wire, batch: Batch | Publish, now: float) -> None:
+        """Batches that follow each other on one wire go to the core as one."""
+        if self._run is not None:
+            if self._from is wire and _joined(self._run, batch):
+                return
+            self.hand_over(now)
+        self._run, self._from = batch, wire
+
+    def hand_over(self, now: float) -> None:
+        """Give the core what was gathered; call before anything else is said to it."""
+        batch, wire = self._run, self._from
+        if batch is not None and wire is not None:
+            self._run = None
+            before = perf_counter()
+            self.core.publications(wire.number, batch, now)
+            self.matching_s += perf_counter() - before
+            self.publications += len(batch.publications)
 
     def _mistake(self, wire: Wire, error: WireError, now: float) -> None:
         self.refused["wrong"] += 1
@@ -255,5 +292,6 @@ class Receiver:
 
     def close(self, wire: Wire, now: float, why: str) -> None:
         log.warning("%r closed: %s", wire, why)
+        self.hand_over(now)
         self.wires.drop(wire)
         self.core.link_down(wire.number, now)

@@ -7,30 +7,31 @@ its positions are consecutive, so each part is a batch of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 import zmq
 
 from daemon.wires import Wire, Wires
-from grapevine.wire.codec import encode, encode_batch, encode_deliver, encode_publications
+from grapevine.wire.codec import encode, encode_publications, write_batch, write_deliver
 from grapevine.wire.messages import Batch, Deliver, Message, Publication
 from overlay.core import Core
 
 BACKLOG_FRAMES = 4096  # control that waits for a peer who takes nothing, before the link is given up
 BACKLOG_BYTES = 64 * 1024 * 1024
-HEADER_BYTES = 256  # of a batch, around its publications
 
 
 class Sender:
     def __init__(self, core: Core, wires: Wires, batch_bytes: int) -> None:
         self.core = core
         self.wires = wires
-        self.limit = batch_bytes - HEADER_BYTES
+        self.limit = batch_bytes
         self.frames = 0
         self.bytes = 0
         self.publications = 0
         self.overflows = 0
+        self._buffer = bytearray()
         self._encoded: dict[tuple[int, int, int], list[tuple[list[Publication], msgspec.Raw]]] = {}
 
     # --- what the core wants sent ----------------------------------------------------------------
@@ -44,32 +45,34 @@ class Sender:
                     self.send(wire, frame)
 
     def send_batches(self, batches: Sequence[tuple[int, Batch | Deliver]]) -> None:
+        """A frame is written into one buffer that stays warm; what several destinations get is encoded
+        once."""
         by_number = self.wires.by_number
-        for number, batch in batches:
+        keys = [_key(batch.publications) for _, batch in batches]
+        times = Counter(keys) if len(keys) > 1 else {}
+        for key, (number, batch) in zip(keys, batches):
             if (wire := by_number.get(number)) is not None:
-                self._send_batch(wire, batch)
+                self._send_batch(wire, batch, times.get(key, 1) > 1)
         self._encoded.clear()
 
-    def _send_batch(self, wire: Wire, batch: Batch | Deliver) -> None:
+    def _send_batch(self, wire: Wire, batch: Batch | Deliver, shared: bool) -> None:
         publications = batch.publications
-        raw = self._encode_once(publications)
-        extra = 0
+        encoded = self._encode_once(publications) if shared else publications
+        head = (batch.epoch, batch.first, batch.received, batch.settled, batch.credit, encoded)
+        buffer = self._buffer
         if isinstance(batch, Deliver):
-            extra = sum(map(len, batch.subscriptions)) + 5 * len(publications)
-        if len(raw) + extra > self.limit and len(publications) > 1:
+            write_deliver(buffer, *head, batch.subscriptions)
+        else:
+            write_batch(buffer, *head)
+        if len(buffer) > self.limit and len(publications) > 1:
             for half in _halves(batch):
-                self._send_batch(wire, half)
+                self._send_batch(wire, half, shared)
             return
         self.publications += len(publications)
-        head = (batch.epoch, batch.first, batch.received, batch.settled, batch.credit, raw)
-        if isinstance(batch, Deliver):
-            self.send(wire, encode_deliver(*head, batch.subscriptions))
-        else:
-            self.send(wire, encode_batch(*head))
+        self.send(wire, buffer)
 
     def _encode_once(self, publications: list[Publication]) -> msgspec.Raw:
-        key = (id(publications[0]), id(publications[-1]), len(publications))
-        known = self._encoded.setdefault(key, [])
+        known = self._encoded.setdefault(_key(publications), [])
         for other, raw in known:
             if other == publications:
                 return raw
@@ -79,7 +82,7 @@ class Sender:
 
     # --- frames ----------------------------------------------------------------------------------
 
-    def send(self, wire: Wire, frame: bytes) -> None:
+    def send(self, wire: Wire, frame: bytes | bytearray) -> None:
         if wire.backlog:
             self._keep(wire, frame)
             return
@@ -97,8 +100,8 @@ class Sender:
             self.frames += 1
             self.bytes += len(frame)
 
-    def _keep(self, wire: Wire, frame: bytes) -> None:
-        wire.backlog.append(frame)
+    def _keep(self, wire: Wire, frame: bytes | bytearray) -> None:
+        wire.backlog.append(bytes(frame))
         wire.backlog_bytes += len(frame)
         if len(wire.backlog) > BACKLOG_FRAMES or wire.backlog_bytes > BACKLOG_BYTES:
             self.overflows += 1
@@ -118,6 +121,11 @@ class Sender:
                 self.core.writable(wire.number, now)
                 freed = True
         return freed
+
+
+def _key(publications: list[Publication]) -> tuple[int, int, int]:
+    """Equal for equal lists, and seldom for others."""
+    return id(publications[0]), id(publications[-1]), len(publications)
 
 
 def _halves(batch: Batch | Deliver) -> tuple[Batch | Deliver, Batch | Deliver]:

@@ -17,7 +17,7 @@ Found = Iterator[tuple[str, str]]
 UNAVAILABLE: dict[str, tuple[object, ...]] = {
     "overlay.kind": ("chord", "onehop"),
     "delivery_log.content": (True,),
-    "broker.roles": ("coordinator", "dispatcher", "matcher", "backend"),
+    "broker.roles": ("dispatcher", "matcher", "backend"),
 }
 ORDERED, UNORDERED = ("S0", "SD", "SH"), ("S0", "S1", "S2", "SH")
 _TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^:/\s\[\]]+):(?P<port>\d+|\*)")

@@ -62,3 +62,8 @@ def keys_of(name: str, section: type[Section]) -> Iterator[Key]:
 
 def table() -> dict[str, dict[str, Key]]:
     return {name: {key.name: key for key in keys_of(name, cls)} for name, cls in sections().items()}
+
+
+def value(settings: Settings, path: str) -> Any:
+    section, key = path.split(".")
+    return getattr(getattr(settings, section), key)

@@ -16,6 +16,7 @@ from overlay.settings import (
     ClientSettings,
     CoreSettings,
     DeliveryLogSettings,
+    FeedingSettings,
     LinkSettings,
     OverlaySettings,
     RelocationSettings,
@@ -25,6 +26,7 @@ from overlay.settings import (
 
 _OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSettings(), ClientSettings()
 _SOFT, _LOG, _MOVE = SoftLinkSettings(), DeliveryLogSettings(), RelocationSettings()
+_FEED = FeedingSettings()
 
 
 def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
@@ -85,7 +87,8 @@ class Tree(Section, frozen=True):
     """Joining and routing when overlay.kind is "tree"."""
 
     neighbours: Annotated[
-        tuple[str, ...], key("addresses tried in order until one becomes the parent; none: this is the root")
+        tuple[str, ...],
+        key("addresses tried in order until one becomes the parent; none: this is the root", reload=True),
     ] = _TREE.neighbours
     routing: Annotated[
         Literal["advertisements", "flooding"],
@@ -101,77 +104,97 @@ class Softlinks(Section, frozen=True):
 
     strategy: Annotated[
         Literal["S0", "SD", "SH", "S1", "S2"],
-        key("S0 uses none; SD and SH keep the order, S1 and S2 need overlay.ordered = false"),
+        key("S0 uses none; SD and SH keep the order, S1 and S2 need overlay.ordered = false", reload=True),
     ] = "S0"
-    fanout: Annotated[int, key("primary and soft links of one broker at most", ge=0)] = _SOFT.fanout
-    maxlinks: Annotated[int, key("links of one broker at most, candidates included", ge=1)] = _SOFT.maxlinks
-    interval_s: Annotated[float, key("seconds between two choices of links", gt=0)] = _SOFT.interval_s
+    fanout: Annotated[int, key("primary and soft links of one broker at most", ge=0, reload=True)] = (
+        _SOFT.fanout
+    )
+    maxlinks: Annotated[int, key("links of one broker at most, candidates included", ge=1, reload=True)] = (
+        _SOFT.maxlinks
+    )
+    interval_s: Annotated[float, key("seconds between two choices of links", gt=0, reload=True)] = (
+        _SOFT.interval_s
+    )
     uplink_msgs_s: Annotated[
-        float, key("publications a second that this broker's uplink carries; 0: not known", ge=0)
+        float, key("publications a second that this broker's uplink carries; 0: not known", ge=0, reload=True)
     ] = _SOFT.uplink_msgs_s
-    load_factor: Annotated[Literal["boost", "paper"], key("how load enters the choice of links")] = "boost"
+    load_factor: Annotated[
+        Literal["boost", "paper"], key("how load enters the choice of links", reload=True)
+    ] = "boost"
 
 
 class Relocation(Section, frozen=True):
     """Moving publishers towards their audience."""
 
-    algorithm: Annotated[Literal["off", "pop", "grape"], key("who decides where a publisher goes")] = "off"
-    priority: Annotated[Literal["load", "delay"], key("what GRAPE minimises first")] = "load"
-    weight: Annotated[float, key("how far GRAPE follows its priority, in per cent", ge=0, le=100)] = (
-        _MOVE.weight
-    )
+    algorithm: Annotated[
+        Literal["off", "pop", "grape"], key("who decides where a publisher goes", reload=True)
+    ] = "off"
+    priority: Annotated[Literal["load", "delay"], key("what GRAPE minimises first", reload=True)] = "load"
+    weight: Annotated[
+        float, key("how far GRAPE follows its priority, in per cent", ge=0, le=100, reload=True)
+    ] = _MOVE.weight
     threshold: Annotated[
-        int, key("traced publications before a decision about their publisher", ge=1, le=65535)
+        int, key("traced publications before a decision about their publisher", ge=1, le=65535, reload=True)
     ] = _MOVE.threshold
-    window_s: Annotated[float, key("seconds in which POP traces traces_max, and GRAPE one session", gt=0)] = (
-        _MOVE.window_s
-    )
-    traces_max: Annotated[int, key("publications of one publisher that POP traces in window_s", ge=1)] = (
-        _MOVE.traces_max
-    )
+    window_s: Annotated[
+        float, key("seconds in which POP traces traces_max, and GRAPE one session", gt=0, reload=True)
+    ] = _MOVE.window_s
+    traces_max: Annotated[
+        int, key("publications of one publisher that POP traces in window_s", ge=1, reload=True)
+    ] = _MOVE.traces_max
     delay_model: Annotated[
-        Literal["latency", "paper"], key("whether GRAPE's delays count the links' round trips")
+        Literal["latency", "paper"], key("whether GRAPE's delays count the links' round trips", reload=True)
     ] = "latency"
-    gain: Annotated[float, key("share of the present cost that a move must save", ge=0, lt=1)] = _MOVE.gain
-    moves_per_minute: Annotated[float, key("moves of one publisher in a minute at most", gt=0)] = (
-        _MOVE.moves_per_minute
-    )
+    gain: Annotated[
+        float, key("share of the present cost that a move must save", ge=0, lt=1, reload=True)
+    ] = _MOVE.gain
+    moves_per_minute: Annotated[
+        float, key("moves of one publisher in a minute at most", gt=0, reload=True)
+    ] = _MOVE.moves_per_minute
 
 
 class Links(Section, frozen=True):
     """Sessions with other brokers."""
 
     window: Annotated[int, key("publications that a peer may have unsettled with us", ge=1)] = _LINKS.window
-    lost_after_s: Annotated[float, key("seconds after which a link that is down is given up", gt=0)] = (
-        _LINKS.lost_after_s
-    )
+    lost_after_s: Annotated[
+        float, key("seconds after which a link that is down is given up", gt=0, reload=True)
+    ] = _LINKS.lost_after_s
     ping_s: Annotated[
-        float, key("seconds of silence before a ping; three without a word end the link", gt=0)
+        float, key("seconds of silence before a ping; three without a word end the link", gt=0, reload=True)
     ] = _LINKS.ping_s
-    greet_s: Annotated[float, key("seconds that a greeting waits for its answer", gt=0)] = _LINKS.greet_s
-    redial_s: Annotated[float, key("seconds between two attempts to reach a neighbour", gt=0)] = (
-        _LINKS.redial_s
+    greet_s: Annotated[float, key("seconds that a greeting waits for its answer", gt=0, reload=True)] = (
+        _LINKS.greet_s
     )
-    batch_publications: Annotated[int, key("publications in one frame at most", ge=1, le=65_536)] = (
-        _LINKS.batch_publications
-    )
-    batch_bytes: Annotated[int, key("bytes in one frame at most; longer batches are split", ge=4096)] = (
-        _LINKS.batch_bytes
-    )
+    redial_s: Annotated[
+        float, key("seconds between two attempts to reach a neighbour", gt=0, reload=True)
+    ] = _LINKS.redial_s
+    batch_publications: Annotated[
+        int, key("publications in one frame at most", ge=1, le=65_536, reload=True)
+    ] = _LINKS.batch_publications
+    batch_bytes: Annotated[
+        int, key("bytes in one frame at most; longer batches are split", ge=4096, reload=True)
+    ] = _LINKS.batch_bytes
 
 
 class Clients(Section, frozen=True):
     """Sessions with clients; every limit is per client."""
 
-    window: Annotated[int, key("publications that a client may have unsettled", ge=1)] = _CLIENTS.window
-    queue: Annotated[
-        int, key("deliveries that wait for a slow subscriber before its policy applies", ge=1)
-    ] = _CLIENTS.queue
-    stall_s: Annotated[float, key("seconds that a silent subscriber may hold back `settled`", gt=0)] = (
-        _CLIENTS.stall_s
+    window: Annotated[int, key("publications that a client may have unsettled", ge=1, reload=True)] = (
+        _CLIENTS.window
     )
-    subscriptions: Annotated[int, key("subscriptions of one client", ge=1)] = _CLIENTS.subscriptions
-    advertisements: Annotated[int, key("advertisements of one client", ge=1)] = _CLIENTS.advertisements
+    queue: Annotated[
+        int, key("deliveries that wait for a slow subscriber before its policy applies", ge=1, reload=True)
+    ] = _CLIENTS.queue
+    stall_s: Annotated[
+        float, key("seconds that a silent subscriber may hold back `settled`", gt=0, reload=True)
+    ] = _CLIENTS.stall_s
+    subscriptions: Annotated[int, key("subscriptions of one client", ge=1, reload=True)] = (
+        _CLIENTS.subscriptions
+    )
+    advertisements: Annotated[int, key("advertisements of one client", ge=1, reload=True)] = (
+        _CLIENTS.advertisements
+    )
 
 
 class Security(Section, frozen=True):
@@ -203,30 +226,63 @@ class Transport(Section, frozen=True):
     ] = 64
     handshake_s: Annotated[float, key("seconds that a connection has to greet", gt=0)] = 5.0
     heartbeat_s: Annotated[float, key("seconds between ZeroMQ's own heartbeats; 0: none", ge=0)] = 2.0
-    connections: Annotated[int, key("links of brokers, clients and pubctl together, at most", ge=2)] = 10_000
-    drain_frames: Annotated[int, key("frames read from one socket before anything is sent", ge=1)] = 64
+    connections: Annotated[
+        int, key("links of brokers, clients and pubctl together, at most", ge=2, reload=True)
+    ] = 10_000
+    drain_frames: Annotated[
+        int, key("frames read from one socket before anything is sent", ge=1, reload=True)
+    ] = 64
     drain_s: Annotated[
         float, key("seconds that SIGTERM waits for what was accepted to settle", ge=0, reload=True)
     ] = 10.0
-    linger_s: Annotated[float, key("seconds that closing waits for frames still to be sent", ge=0)] = 2.0
+    linger_s: Annotated[
+        float, key("seconds that closing waits for frames still to be sent", ge=0, reload=True)
+    ] = 2.0
     ready_s: Annotated[
-        float, key("seconds after which the daemon reports READY also without its neighbours", ge=0)
+        float,
+        key("seconds after which the daemon reports READY also without its neighbours", ge=0, reload=True),
     ] = 5.0
 
 
 class DeliveryLog(Section, frozen=True):
     """What happened to which publication, for pubctl and Spark."""
 
-    mode: Annotated[Literal["off", "sampled", "all"], key("which publications are logged")] = "off"
+    mode: Annotated[Literal["off", "sampled", "all"], key("which publications are logged", reload=True)] = (
+        "off"
+    )
     sample: Annotated[
         int,
-        key("when sampled, one in so many of each publisher's publications, the same at every broker", ge=1),
+        key(
+            "when sampled, one in so many of each publisher's publications, the same at every broker",
+            ge=1,
+            reload=True,
+        ),
     ] = _LOG.sample
     content: Annotated[bool, key("log attributes and payload too")] = False
     dir: Annotated[str, key("directory of the segments; empty: `deliveries` in state_dir")] = ""
     segment_bytes: Annotated[int, key("a segment is closed and the next begun at this size", ge=4096)] = (
         64 * 1024 * 1024
     )
+
+
+class Feeding(Section, frozen=True):
+    """Writers whose work may be done again: Spark's tasks."""
+
+    staged_bytes: Annotated[
+        int,
+        key("bytes of rows that wait in state_dir for their driver's commit", ge=1024 * 1024, reload=True),
+    ] = _FEED.staged_bytes
+    staged_s: Annotated[
+        float, key("seconds after which staged rows that nobody commits go", gt=0, reload=True)
+    ] = _FEED.staged_s
+    stages: Annotated[int, key("task attempts that may have rows staged", ge=1, reload=True)] = _FEED.stages
+    queries: Annotated[int, key("queries whose last batch is remembered", ge=1, reload=True)] = _FEED.queries
+    publishers: Annotated[int, key("publishers whose sequence numbers are kept", ge=1, reload=True)] = (
+        _FEED.publishers
+    )
+    keep_s: Annotated[
+        float, key("seconds that queries and numbers are remembered after their last use", gt=0, reload=True)
+    ] = _FEED.keep_s
 
 
 class Http(Section, frozen=True):
@@ -254,6 +310,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     security: Security = Security()
     transport: Transport = Transport()
     delivery_log: DeliveryLog = DeliveryLog()
+    feeding: Feeding = Feeding()
     http: Http = Http()
     log: Log = Log()
 
