@@ -1,0 +1,162 @@
+"""Rows of a source as publications: one column an attribute, one for the payload, one for what is wrong.
+
+`_problem` is null for a row that can be published. Every mistake that can be seen without reading a row is
+told before anything starts: a column that is not there, a type that can be no attribute.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pipeline.mapping import ALL, Attribute, Mapping
+from pipeline.source import BROKEN, FILE, LINE, ROW, Source, described, field
+from pipeline.trouble import USAGE, Trouble
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+PROBLEM, PAYLOAD, TIME = "_problem", "_payload", "_time"
+SPARK_TYPES = {"int": "bigint", "number": "double", "bool": "boolean", "string": "string"}
+WORDS = {"int": "a whole number", "number": "a number", "bool": "true or false"}
+ADVICE = {
+    "timestamp": "write {name}:string or {name}:number (seconds), or leave it out",
+    "date": "write {name}:string, or leave it out",
+    "binary": "give it as --payload, or leave it out",
+}
+
+
+def planned(source: Source, mapping: Mapping) -> list[Attribute]:
+    """The attributes with their types."""
+    missing = [name for name in mapping.columns() if name not in source.kinds]
+    if missing:
+        raise Trouble(_no_column(source, missing[0]), USAGE)
+    wanted = mapping.attributes or _every_column(source, mapping)
+    if not wanted:
+        raise Trouble(f"{source.path}: no column becomes an attribute", USAGE)
+    return [_typed(source, attribute) for attribute in wanted]
+
+
+def _no_column(source: Source, name: str) -> str:
+    near = get_close_matches(name, source.kinds, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(source.kinds)}"
+    return f"{source.files[0]}: no column {name}: {hint}"
+
+
+def _every_column(source: Source, mapping: Mapping) -> list[Attribute]:
+    return [Attribute(name, name) for name in source.kinds if name != mapping.payload.column]
+
+
+def _typed(source: Source, attribute: Attribute) -> Attribute:
+    if attribute.value is not None:
+        return attribute
+    kind = source.kinds[attribute.column]
+    castable = described(kind) is not None or (attribute.type and kind in ("timestamp", "date"))
+    if not castable or (kind == "date" and attribute.type not in ("", "string")):
+        advice = ADVICE.get(kind, "leave it out, or take it apart first").format(name=attribute.column)
+        what = f"{source.files[0]}: column {attribute.column} is {kind}"
+        raise Trouble(f"{what}: an attribute is a number, a string or a bool; {advice}", USAGE)
+    return Attribute(attribute.name, attribute.column, attribute.type or kind)  # type: ignore[arg-type]
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def shaped(
+    table: DataFrame, source: Source, mapping: Mapping, plan: list[Attribute], omit: bool
+) -> DataFrame:
+    """`omit`: a null is an attribute that the publication does not have, and no problem."""
+    from pyspark.sql import functions as F
+
+    columns = [value(source, attribute).alias(attribute.name) for attribute in plan]
+    place = F.col(LINE) if source.is_text else F.col(ROW).cast("string")
+    wrong = problem(source, plan, omit, mapping.time.column)
+    extra = [F.col(FILE), place.alias(LINE), wrong.alias(PROBLEM)]
+    if payload := payload_of(source, mapping):
+        extra.append(payload[0].alias(PAYLOAD))
+    if mapping.time.column:
+        extra.append(seconds(source, mapping.time.column).alias(TIME))
+    return table.select(*columns, *extra)
+
+
+def value(source: Source, attribute: Attribute) -> Column:
+    from pyspark.sql import functions as F
+
+    if attribute.value is not None:
+        return F.lit(attribute.value)
+    return converted(source, attribute.column, attribute.type)
+
+
+def converted(source: Source, column: str, type: str) -> Column:
+    """Null where the text is none of this type."""
+    from pyspark.sql import functions as F
+
+    found = field(column)
+    if not source.is_text:
+        return found.cast(SPARK_TYPES[type])
+    return found if type == "string" else F.trim(found).try_cast(SPARK_TYPES[type])
+
+
+def problem(source: Source, plan: list[Attribute], omit: bool, time: str = "") -> Column:
+    """The first thing that is wrong with a row, in words."""
+    from pyspark.sql import functions as F
+
+    what = "JSON" if source.format == "json" else "CSV"
+    found = [F.when(F.col(BROKEN).isNotNull(), F.lit(f"no whole {what} record"))]
+    for attribute in plan:
+        if attribute.value is not None:
+            continue
+        raw, made = field(attribute.column), value(source, attribute)
+        name = attribute.name
+        if not omit:
+            found.append(
+                F.when(raw.isNull(), F.lit(f"attribute {name} is null (--nulls omit leaves it out)"))
+            )
+        if attribute.type in WORDS:
+            told = F.concat(
+                F.lit(f"attribute {name}: '"), raw.cast("string"), F.lit(f"' is not {WORDS[attribute.type]}")
+            )
+            found.append(F.when(raw.isNotNull() & made.isNull(), told))
+        if attribute.type == "number":
+            found.append(
+                F.when(F.isnan(made), F.lit(f"attribute {name} is NaN, which nothing can be compared with"))
+            )
+    if time:
+        told = F.concat(
+            F.lit(f"{time}: '"), F.coalesce(field(time).cast("string"), F.lit("")), F.lit("' is no time")
+        )
+        found.append(F.when(seconds(source, time).isNull(), told))
+    return F.coalesce(*found)
+
+
+def payload_of(source: Source, mapping: Mapping) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    payload = mapping.payload
+    if payload.column:
+        kind = source.kinds[payload.column]
+        if kind not in ("string", "binary") and not source.is_text:
+            raise Trouble(
+                f"{source.files[0]}: column {payload.column} is {kind}: a payload is text or bytes", USAGE
+            )
+        return [field(payload.column)]
+    if not payload.columns:
+        return []
+    if payload.columns == [ALL] and source.format == "json":
+        return [F.col(LINE)]
+    names = list(source.kinds) if payload.columns == [ALL] else payload.columns
+    return [F.to_json(F.struct(*[_json_value(source, name).alias(name) for name in names]))]
+
+
+def _json_value(source: Source, name: str) -> Column:
+    kind = described(source.kinds[name])
+    return converted(source, name, kind) if kind else field(name)
+
+
+def seconds(source: Source, column: str) -> Column:
+    """The data's own time: a number of seconds, or a date and time as text."""
+    kind = source.kinds[column]
+    if kind in ("int", "number"):
+        return converted(source, column, "number")
+    moment = field(column).cast("timestamp") if not source.is_text else field(column).try_cast("timestamp")
+    return moment.cast("double")
