@@ -1,8 +1,9 @@
 """The brokers of a topology on their hosts: what is put there, started, asked and removed, over ssh.
 
 At a host everything lies under one directory: `image-<digest>` (packages), and per host name the keys and one
-directory a broker (configuration, state, log, pid). Each step can be said again: what is there already stays.
-Key pairs are made here, so that every host knows every broker from the start.
+directory a broker (configuration, state, log, pid). A client of the topology has one at its broker's host.
+Each step can be said again: what is there already stays. Key pairs are made here, so that every host knows
+every broker from the start.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from grapevine.client.keys import Entry, KeyPair, client_keys, load_or_create
 from tools.deploy.hosts import Host, Trouble
 from tools.deploy.image import STAMP_CODE, Image, stamp
 from tools.pubctl.crew import toml
-from tools.pubctl.topology import BrokerPlan, Sections, Topology
+from tools.pubctl.topology import BrokerPlan, ClientPlan, Sections, Topology
 
 READY_S = 40
 STOP_S = 20
+CLIENT_SECRET = "user.client.secret"  # where a client looks for its key
 
 
 class Fleet:
@@ -41,6 +43,9 @@ class Fleet:
     def at(self, host: str) -> list[BrokerPlan]:
         return [broker for broker in self.topology.brokers if broker.host == host]
 
+    def clients_at(self, host: str) -> list[ClientPlan]:
+        return [c for c in self.topology.clients if self.topology.broker(c.broker).host == host]
+
     def home(self, host: str) -> str:
         return f"{self.directory}/{host}"
 
@@ -54,6 +59,10 @@ class Fleet:
 
     def entries(self) -> list[Entry]:
         return [Entry(b.name, self.pair(b).public, (b.address,)) for b in self.topology.brokers]
+
+    def client_pair(self) -> KeyPair:
+        """One for all clients of the topology."""
+        return load_or_create(self.local / CLIENT_SECRET)
 
     def configuration(self, broker: BrokerPlan) -> str:
         sections: Sections = self.topology.settings(broker)
@@ -70,6 +79,10 @@ class Fleet:
         for broker in self.at(host):
             made[f"{broker.name}/grapevined.toml"] = self.configuration(broker).encode()
             made[f"{broker.name}/state/key.secret"] = _written(self.pair(broker))
+        if self.topology.clients:
+            entry = Entry("user", self.client_pair().public, (), "client")
+            made["keys/user.client.toml"] = _written(entry)
+            made[f"keys/{CLIENT_SECRET}"] = _written(self.client_pair())
         return made
 
     # --- steps at one host ----------------------------------------------------------------------------
@@ -104,7 +117,7 @@ class Fleet:
 {_RUNS}
 if ! runs; then
   mv -f log log.before 2>/dev/null
-  PYTHONPATH=$(readlink -f {image}) PYTHONDONTWRITEBYTECODE=1 setsid python3 -P -m daemon.main \\
+  PYTHONPATH=$(readlink -f {image}) setsid python3 -P -m daemon.main \\
     --config "$PWD/grapevined.toml" > log 2>&1 < /dev/null &
   echo $! > pid
 fi
@@ -117,8 +130,21 @@ echo 'not ready within {READY_S} s' >&2; exit 1"""
         await host.run(script, timeout_s=READY_S + 20)
         return "running"
 
-    async def stop(self, host: Host, broker: BrokerPlan) -> str:
-        script = f"""cd {quote(self.place(broker))} 2>/dev/null || {{ echo absent; exit 0; }}
+    async def start_client(self, host: Host, client: ClientPlan) -> str:
+        """Once: one that has done its work is not started again."""
+        home = quote(self.home(host.name))
+        words = " ".join(map(quote, client.words(self.topology.broker(client.broker).address)))
+        script = f"""mkdir -p {home}/{quote(client.name)} && cd {home}/{quote(client.name)} || exit 1
+[ -e pid ] && exit 0
+PYTHONPATH=$(readlink -f {home}/image) GRAPEVINE_KEYS={home}/keys \\
+  setsid python3 -P -m tools.pubctl.main {words} > log 2>&1 < /dev/null &
+echo $! > pid"""
+        await host.run(script)
+        return "started"
+
+    async def stop(self, host: Host, name: str) -> str:
+        """A broker or a client."""
+        script = f"""cd {quote(self.home(host.name))}/{quote(name)} 2>/dev/null || {{ echo absent; exit 0; }}
 {_RUNS}
 runs || {{ echo ended; exit 0; }}
 kill -TERM $(cat pid)
@@ -126,8 +152,9 @@ for i in $(seq {STOP_S * 10}); do runs || {{ echo ended; exit 0; }}; sleep 0.1; 
 kill -KILL $(cat pid); echo killed"""
         return (await host.run(script, timeout_s=STOP_S + 20)).strip()
 
-    async def state(self, host: Host, broker: BrokerPlan) -> str:
-        script = f"cd {quote(self.place(broker))} 2>/dev/null || {{ echo absent; exit 0; }}\n{_RUNS}\n"
+    async def state(self, host: Host, name: str) -> str:
+        place = f"{quote(self.home(host.name))}/{quote(name)}"
+        script = f"cd {place} 2>/dev/null || {{ echo absent; exit 0; }}\n{_RUNS}\n"
         return (await host.run(script + "runs && echo running || echo ended")).strip()
 
     async def remove(self, host: Host) -> None:
@@ -149,7 +176,7 @@ kill -KILL $(cat pid); echo killed"""
 
 # A pid file may be older than the process that has its number now.
 _RUNS = """runs() {
-  [ -e pid ] && tr '\\0' ' ' 2>/dev/null < /proc/$(cat pid)/cmdline | grep -q "$PWD/grapevined.toml"
+  [ -e pid ] && [ "$(readlink /proc/$(cat pid)/cwd)" = "$(pwd -P)" ]
 } 2>/dev/null"""
 
 

@@ -1,4 +1,4 @@
-"""`pubctl broker ls|info|ping|drain|reload`."""
+"""`pubctl broker ls|info|ping|drain|reload|move`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ LISTED = (
     Column("depth", right=True),
     Column("links", right=True),
     Column("addresses", "", listed),
+)
+MOVED = (
+    Column("broker", style="bold"),
+    Column("to"),
+    Column("outcome"),
+    Column("path", "the way there was", listed),
 )
 PINGED = (Column("name", "broker", style="bold"), Column("state"), Column("round_trip_ms", "ms", right=True))
 
@@ -151,6 +157,21 @@ def reload(name: str | None, dry_run: bool, yes: bool) -> None:
         current().say(f"a restart is needed for {listed(restart)}")
     columns = (Column("name", "broker", style="bold"), Column("restart", "needs a restart", listed))
     show(lambda: Result([{"name": row["name"], "restart": restart}], columns))
+
+
+@broker.command()
+@click.argument("name", metavar="BROKER")
+@click.option("--to", required=True, metavar="NEIGHBOUR", help="Its parent from now on, within delta hops.")
+@changes
+def move(name: str, to: str, dry_run: bool, yes: bool) -> None:
+    """Give a broker another parent while publications pass: none is lost, doubled or out of order. A broker
+    with the role "coordinator" must permit it."""
+    with opened() as channel:
+        reply = channel.ask("broker.move", broker=name, to=to, dry_run=True)
+        what = f"move {name} below {to} (the way there: {' - '.join(reply.body['path'])})"
+        if agreed(what, dry_run, yes):
+            reply = channel.ask("broker.move", broker=name, to=to)
+        show(lambda: Result([reply.body], MOVED))
 
 
 def _elsewhere(row: Row) -> Reply:

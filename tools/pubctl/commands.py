@@ -11,7 +11,18 @@ import click
 from tools.pubctl.invocation import current, options
 
 
-class Command(click.Command):
+class Guiding(click.Command):
+    """Its help ends with what to say next."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from tools.pubctl.next_steps import next_step
+
+        super().format_epilog(context, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(f"Next: {next_step(' '.join(context.command_path.split()[1:]))}")
+
+
+class Command(Guiding):
     """`pubctl NOUN VERB`: the schema of its output is its own path."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -23,7 +34,7 @@ class Command(click.Command):
         return super().invoke(context)
 
 
-class Group(click.Group):
+class Group(Guiding, click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -114,8 +114,12 @@ class Crew:
         self.check_free()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.members = []
+        began = time.monotonic()
         for level in topology.levels():
-            members = [self._start(broker, topology.settings(broker)) for broker in level]
+            members = []
+            for broker in sorted(level, key=lambda broker: broker.start_s):
+                time.sleep(max(0.0, began + broker.start_s - time.monotonic()))
+                members.append(self._start(broker, topology.settings(broker)))
             for member in members:
                 self._await(member, self._answers, "does not answer")
         for member in self.members:

@@ -65,12 +65,15 @@ def prepared(said: dict[str, Any]) -> tuple[Fleet, Access]:
     return fleet, Access(said["user"], said["port"], said["identity"], said["known_hosts"])
 
 
-def at_hosts(said: tuple[Fleet, Access], what: str, work: Step) -> dict[str, Any]:
+def at_hosts(
+    said: tuple[Fleet, Access], what: str, work: Step, hosts: list[str] | None = None
+) -> dict[str, Any]:
     from tools.deploy.hosts import at_all
 
     fleet, access = said
-    with bar(current(), what, len(fleet.hosts)) as progress:
-        return asyncio.run(at_all(fleet.hosts, access, timed(work), progress))
+    names = fleet.hosts if hosts is None else hosts
+    with bar(current(), what, len(names)) as progress:
+        return asyncio.run(at_all(names, access, timed(work), progress))
 
 
 def timed(work: Step) -> Step:
@@ -144,16 +147,42 @@ def up(dry_run: bool, yes: bool, **said: Any) -> None:
     found = installed(fleet, access)
     for entry in fleet.entries():
         write_entry(default_directory(), entry)
+    began = time.monotonic()
     for level in fleet.topology.levels():
-        started = at_hosts((fleet, access), "starting", partial(each, brokers=level, step=fleet.start))
-        found = {host: merged(found[host], started[host]) for host in found}
+        hosts = [host for host in found if any(b.host == host for b in level) and reached(found[host])]
+        start = partial(started, fleet=fleet, brokers=level, began=began)
+        found |= {
+            host: merged(found[host], result)
+            for host, result in at_hosts((fleet, access), "starting", start, hosts).items()
+        }
+    begin_clients(fleet, access, found)
     tell(found, by_broker)
     current().say(f"PUBCTL_BROKER={fleet.topology.brokers[0].address}")
 
 
-async def each(host: Host, brokers: list[BrokerPlan], step: Any) -> dict[str, str]:
-    """One step for each of the brokers that stand at this host."""
-    return {broker.name: await step(host, broker) for broker in brokers if broker.host == host.name}
+def reached(result: Any) -> bool:
+    return not isinstance(result, Exception)
+
+
+async def started(host: Host, fleet: Fleet, brokers: list[BrokerPlan], began: float) -> dict[str, str]:
+    """Those of the brokers that stand at this host, each not before its `start_s`."""
+    states = {}
+    for broker in sorted(brokers, key=lambda broker: broker.start_s):
+        if broker.host == host.name:
+            await asyncio.sleep(max(0.0, began + broker.start_s - time.monotonic()))
+            states[broker.name] = await fleet.start(host, broker)
+    return states
+
+
+def begin_clients(fleet: Fleet, access: Access, found: dict[str, Any]) -> None:
+    """All brokers are ready: the clients of the topology count their `start_s` from here."""
+
+    async def begin(host: Host) -> dict[str, str]:
+        return {c.name: await fleet.start_client(host, c) for c in fleet.clients_at(host.name)}
+
+    hosts = [host for host in found if fleet.clients_at(host) and reached(found[host])]
+    for host, result in at_hosts((fleet, access), "clients", begin, hosts).items() if hosts else ():
+        found[host] = merged(found[host], result)
 
 
 def merged(before: Any, after: Any) -> Any:
@@ -179,7 +208,9 @@ def down(keep: bool, dry_run: bool, yes: bool, **said: Any) -> None:
     brokers = [broker for level in reversed(fleet.topology.levels()) for broker in level]
 
     async def stop(host: Host) -> dict[str, str]:
-        states = await each(host, brokers, fleet.stop)
+        names = [client.name for client in fleet.clients_at(host.name)]
+        names += [broker.name for broker in brokers if broker.host == host.name]
+        states = {name: await fleet.stop(host, name) for name in names}
         if not keep:
             await fleet.remove(host)
         return states
@@ -196,8 +227,13 @@ def down(keep: bool, dry_run: bool, yes: bool, **said: Any) -> None:
 def status(**said: Any) -> None:
     """What runs at which host."""
     fleet, access = prepared(said)
-    brokers = fleet.topology.brokers
-    tell(at_hosts((fleet, access), "asking", partial(each, brokers=brokers, step=fleet.state)), by_broker)
+
+    async def ask(host: Host) -> dict[str, str]:
+        names = [broker.name for broker in fleet.at(host.name)]
+        names += [client.name for client in fleet.clients_at(host.name)]
+        return {name: await fleet.state(host, name) for name in names}
+
+    tell(at_hosts((fleet, access), "asking", ask), by_broker)
 
 
 @deploy.command()
@@ -259,7 +295,7 @@ def renewed(fleet: Fleet, access: Access, broker: BrokerPlan) -> Any:
     from tools.deploy.hosts import at_all
 
     async def renew(host: Host) -> dict[str, str]:
-        await fleet.stop(host, broker)
+        await fleet.stop(host, broker.name)
         return {broker.name: await fleet.start(host, broker)}
 
     return asyncio.run(at_all([broker.host], access, timed(renew), lambda name: None))[broker.host]

@@ -88,37 +88,10 @@ def start_clients(crew: Crew, plan: Topology) -> None:
     """The clients of a topology as processes of their own; what a subscriber gets is its log."""
     import sys
 
-    for number, client in enumerate(plan.clients, 1):
-        name = client.name or f"{client.kind}{number}"
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "tools.pubctl.main",
-            "-q",
-            "-b",
-            plan.broker(client.broker).address,
-        ]
-        after = ["--after", f"{client.start_s}s", "--name", name]
-        if client.kind == "subscriber":
-            command += ["-o", "jsonl", "sub", *after, "--", client.filter or "true"]
-        else:
-            words = [f"{key}={_written(value)}" for key, value in client.attributes.items()]
-            command += ["pub", *after, "--rate", str(client.rate), "--count", str(client.count)]
-            command += ["--payload-bytes", str(client.payload_bytes)]
-            command += ["--advertise", client.filter] if client.filter else []
-            command += ["--", *words]
-        crew.launch(name, plan.broker(client.broker).address, crew.directory / name, command, client.kind)
-
-
-def _written(value: str | int | float | bool) -> str:
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else f"'{value}'"
-        if isinstance(value, str)
-        else str(value)
-    )
+    for client in plan.clients:
+        address = plan.broker(client.broker).address
+        command = [sys.executable, "-P", "-m", "tools.pubctl.main", *client.words(address)]
+        crew.launch(client.name, address, crew.directory / client.name, command, client.kind)
 
 
 @local.command()

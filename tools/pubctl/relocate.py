@@ -64,13 +64,13 @@ def plan() -> None:
 
 @relocate.command()
 @click.argument("publisher")
-@click.argument("broker")
+@click.argument("target", metavar="BROKER")
 @changes
-def apply(publisher: str, broker: str, dry_run: bool, yes: bool) -> None:
+def apply(publisher: str, target: str, dry_run: bool, yes: bool) -> None:
     """Have PUBLISHER publish at BROKER."""
     with opened() as channel:
-        if agreed(f"move {publisher} to {broker}", dry_run, yes):
-            reply = channel.ask("relocate.apply", publisher=publisher, broker=broker)
+        if agreed(f"move {publisher} to {target}", dry_run, yes):
+            reply = channel.ask("relocate.apply", publisher=publisher, broker=target)
             show(lambda: Result([reply.body], DONE))
 
 

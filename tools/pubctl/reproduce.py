@@ -35,17 +35,28 @@ COLUMNS = (
 @click.option("--quick", is_flag=True, help="Few settings, small and short.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="Directory of real data.")
 @click.option("--pictures", type=click.Path(path_type=Path), help="Directory to draw the curves into.")
+@click.option("--small", is_flag=True, help="Every setting, small and short (grape).")
+@click.option("--keep", type=click.Path(path_type=Path), help="File to go on from when run again (grape).")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per processor]")
-def reproduce(name: str, quick: bool, data: Path | None, pictures: Path | None, jobs: int | None) -> None:
+def reproduce(
+    name: str,
+    quick: bool,
+    data: Path | None,
+    pictures: Path | None,
+    small: bool,
+    keep: Path | None,
+    jobs: int | None,
+) -> None:
     """Measure a paper's figures again and print them beside the paper's own numbers."""
+    if (keep is not None or small) and name != "grape":
+        raise click.UsageError(f"{name} takes minutes: --keep and --small are for grape")
     invocation = current()
     module = import_module(MODULES[name])
+    own = {"keep": keep, "small": small} if name == "grape" else {}
     rows = module.reproduce(
-        quick, data, jobs or os.cpu_count() or 1, lambda done, of: invocation.say(f"{done} of {of}")
+        quick, data, jobs or os.cpu_count() or 1, lambda done, of: invocation.say(f"{done} of {of}"), **own
     )
     if pictures is not None:
-        from tools.reproduce.pictures import draw
-
-        for path in getattr(module, "draw", draw)(rows, pictures):
+        for path in module.draw(rows, pictures):
             invocation.say(str(path))
     show(lambda: Result([msgspec.structs.asdict(row) for row in rows], COLUMNS))

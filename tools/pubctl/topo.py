@@ -1,9 +1,10 @@
-"""`pubctl topo show`: the overlay as a table, JSON, a graph for dot, or a picture."""
+"""`pubctl topo show|diff`: the overlay as a table, JSON, a graph for dot or a picture; what has changed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import click
 import msgspec
@@ -12,7 +13,8 @@ from rich.console import Console
 from tools.pubctl.answers import reports
 from tools.pubctl.channel import Channel, Reply, opened
 from tools.pubctl.commands import group
-from tools.pubctl.graph import Edge, Graph, add_rates, build
+from tools.pubctl.failure import USAGE, Failure
+from tools.pubctl.graph import Edge, Graph, Node, Shortcut, add_rates, build
 from tools.pubctl.invocation import Duration
 from tools.pubctl.output import Column, Result, count, several, show
 
@@ -40,6 +42,49 @@ def show_topology(sample: float) -> None:
     """The overlay with its traffic; -o svg for a picture, -o dot for graphviz, -o json for programs."""
     with opened() as channel:
         show(lambda: result_of(*look(channel, sample)))
+
+
+@topo.command("diff")
+@click.argument("before", type=click.File("rb"), metavar="FILE")
+def show_changes(before: BinaryIO) -> None:
+    """What has changed since FILE, written by `topo show -o json` ("-" reads it from the standard input):
+    brokers and links that came or went, links between the same brokers that are of another kind."""
+    try:
+        then = msgspec.json.decode(before.read(), type=Saved)
+    except msgspec.MsgspecError as error:
+        raise Failure(f"{before.name} is not what `topo show -o json` writes: {error}", USAGE) from None
+    with opened() as channel:
+        show(lambda: changes(then, *look(channel, 0.0)))
+
+
+class Saved(msgspec.Struct):
+    """What a diff needs of `topo show -o json`."""
+
+    rows: list[Edge]
+    brokers: list[Node]
+    shortcuts: list[Shortcut] = []
+
+
+CHANGED = (Column("change", style="bold"), Column("what"), Column("one", style="bold"), Column("other"))
+
+
+def changes(then: Saved, graph: Graph, reply: Reply) -> Result:
+    before = _parts({node.name for node in then.brokers}, then.rows, then.shortcuts)
+    after = _parts(set(graph.nodes), list(graph.edges.values()), graph.shortcuts)
+    rows = [
+        {"change": word, "what": what, "one": one, "other": other}
+        for word, found in (("gone", before - after), ("new", after - before))
+        for what, one, other in sorted(found)
+    ]
+    return Result(rows, CHANGED, {"asked": reply.body["asked"]}, missing=reply.missing)
+
+
+def _parts(brokers: set[str], edges: list[Edge], shortcuts: list[Shortcut]) -> set[tuple[str, str, str]]:
+    """Primary links with their upper end first; candidates come and go by themselves and do not count."""
+    found = {("broker", name, "") for name in brokers}
+    found |= {("primary link", edge.upper, edge.lower) for edge in edges}
+    found |= {("soft link", link.source, link.target) for link in shortcuts if link.kind == "soft"}
+    return found
 
 
 def look(channel: Channel, sample_s: float) -> tuple[Graph, Reply]:

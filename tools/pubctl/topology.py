@@ -19,7 +19,7 @@ from tools.pubctl.failure import USAGE, Failure
 
 PORT = 7470
 Sections = dict[str, dict[str, Any]]
-PLAIN_KEYS = ("name", "host", "listen", "neighbours")
+PLAIN_KEYS = ("name", "host", "listen", "neighbours", "start_s")
 
 
 class Generate(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,7 +50,18 @@ class ClientPlan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     payload_bytes: int = 0
     rate: float = 1.0  # publications a second
     count: int = 0  # 0: until it is stopped
-    start_s: float = 0.0
+    start_s: float = 0.0  # after all brokers are ready
+
+    def words(self, address: str) -> list[str]:
+        """What pubctl is told to be this client."""
+        words = ["-q", "-b", address]
+        after = ["--after", f"{self.start_s}s", "--name", self.name]
+        if self.kind == "subscriber":
+            return [*words, "-o", "jsonl", "sub", *after, "--", self.filter or "true"]
+        words += ["pub", *after, "--rate", str(self.rate), "--count", str(self.count)]
+        words += ["--payload-bytes", str(self.payload_bytes)]
+        words += ["--advertise", self.filter] if self.filter else []
+        return [*words, "--", *(f"{key}={_written(value)}" for key, value in self.attributes.items())]
 
 
 class BrokerPlan(msgspec.Struct):
@@ -58,6 +69,7 @@ class BrokerPlan(msgspec.Struct):
     host: str = "127.0.0.1"
     listen: list[str] = []
     neighbours: list[str] = []
+    start_s: float = 0.0  # not before, counted from the start of the first
     sections: Sections = {}
 
     @property
@@ -117,10 +129,7 @@ def build(content: dict[str, Any], place: str = "topology") -> Topology:
     mistakes += [f"{key}: unknown; there are {', '.join(known)}" for key in content if key not in known]
     brokers = _brokers(content, mistakes)
     _listen(brokers, content.get("port", PORT), mistakes)
-    clients = [
-        plan for n, each in enumerate(content.get("client", []), 1)
-        if (plan := _convert(each, ClientPlan, f"client {n}", mistakes)) is not None
-    ]  # fmt: skip
+    clients = _clients(content, mistakes)
     topology = Topology(brokers, clients, content.get("defaults", {}))
     mistakes += _section_mistakes("defaults", topology.defaults)
     mistakes += _contradictions(topology)
@@ -161,6 +170,22 @@ def _brokers(content: dict[str, Any], mistakes: list[str]) -> list[BrokerPlan]:
             made.sections = sections
             _enter(made, brokers, generated_names)
     return brokers
+
+
+def _clients(content: dict[str, Any], mistakes: list[str]) -> list[ClientPlan]:
+    clients = []
+    for number, each in enumerate(content.get("client", []), 1):
+        plan = _convert(each, ClientPlan, f"client {number}", mistakes)
+        if plan is not None:
+            plan.name = plan.name or f"{plan.kind}{number}"
+            clients.append(plan)
+    return clients
+
+
+def _written(value: str | int | float | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def _enter(made: BrokerPlan, brokers: list[BrokerPlan], replaceable: set[str]) -> None:
@@ -222,4 +247,11 @@ def _contradictions(topology: Topology) -> list[str]:
         if broker.name in broker.neighbours:
             found.append(f"broker {broker.name}: its own neighbour")
     found += [f"client {c.name}: no broker {c.broker}" for c in topology.clients if c.broker not in names]
+    everybody: list[BrokerPlan | ClientPlan] = [*topology.brokers, *topology.clients]
+    found += [f"{one.name}: start_s is no time before the start" for one in everybody if one.start_s < 0]
+    of_clients = [client.name for client in topology.clients]
+    found += [
+        f"client {n}: there are two" for n in sorted({n for n in of_clients if of_clients.count(n) > 1})
+    ]
+    found += [f"client {n}: a broker has this name" for n in of_clients if n in names]
     return found

@@ -11,15 +11,16 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from random import Random
-from statistics import mean
-from time import perf_counter
-
-import msgspec
 
 from overlay.settings import RelocationSettings
 from tools.reproduce.grape_experiment import Experiment, Outcome, Setting
+from tools.reproduce.grape_pictures import draw
+from tools.reproduce.grape_rows import SWEPT, Done, rows
+from tools.reproduce.kept import Kept
 from tools.reproduce.quotes import symbols
 from tools.reproduce.row import Row
+
+__all__ = ["draw", "reproduce"]
 
 ALGORITHMS: dict[str, RelocationSettings | None] = {
     "baseline": None,
@@ -27,69 +28,63 @@ ALGORITHMS: dict[str, RelocationSettings | None] = {
     "load100": RelocationSettings("grape", "load"),
     "delay100": RelocationSettings("grape", "delay"),
 }
-METRICS = {
-    "5a": ("message_rate", "messages/s per broker"),
-    "5b": ("input_utilisation", "share of the time"),
-    "5c": ("delay_ms", "delay in ms"),
-    "5d": ("hops", "hops"),
-    "5f": ("overhead", "control per publication message"),
-}
-# (metric, algorithm) -> the paper's reduction in per cent at its best
-HEADLINES = {
-    ("message_rate", "load100"): 84.0,
-    ("input_utilisation", "load100"): 68.0,
-    ("delay_ms", "delay100"): 68.0,
-    ("message_rate", "POP"): 85.0,
-    ("input_utilisation", "POP"): 64.0,
-    ("delay_ms", "POP"): 63.0,
-}
 WEIGHTS = (1.0, 25.0, 50.0, 75.0, 100.0)
-Done = dict[tuple[str, str, int], Outcome]  # (workload, name, X)
 Tell = Callable[[int, int], None]
 
 
-def reproduce(quick: bool, data: Path | None, jobs: int, tell: Tell = lambda done, of: None) -> list[Row]:
-    settings = list(planned(quick))
-    done: Done = {}
-    for setting, outcome in _run(settings, data, jobs):
-        done[setting.workload, setting.name, setting.holders] = outcome
-        tell(len(done), len(settings))
-    return [*curves(done), *headlines(done), *random_rows(done), *sweeps(done), *waits(done), *selection()]
+def reproduce(
+    quick: bool,
+    data: Path | None,
+    jobs: int,
+    tell: Tell = lambda done, of: None,
+    keep: Path | None = None,
+    small: bool = False,
+) -> list[Row]:
+    """`small`: every setting, each as small and short as the few of `quick`. With `keep`, what was measured
+    before is taken from there."""
+    kept = Kept(keep, data is not None)
+    settings = list(planned(quick, small))
+    outcomes = {setting: kept.find(setting) for setting in settings}
+    missing = [setting for setting in settings if outcomes[setting] is None]
+    for number, (setting, outcome) in enumerate(_run(missing, data, jobs), len(settings) - len(missing) + 1):
+        kept.add(setting, outcome)
+        outcomes[setting] = outcome
+        tell(number, len(settings))
+    done: Done = {(s.workload, s.name, s.holders): o for s, o in outcomes.items() if o is not None}
+    return rows(done)
 
 
-def planned(quick: bool) -> Iterator[Setting]:
-    size = {"publishers": 8, "measured_s": 30.0} if quick else {}
-    for holders in (1, 4, 16) if quick else range(1, 64):
+def planned(few: bool, small: bool = False) -> Iterator[Setting]:
+    setting = partial(_setting, few or small)
+    for holders in (1, 4, 16) if few else range(1, 64):
         for name, relocation in ALGORITHMS.items():
-            yield _setting(name, holders, "clustered", relocation, quick, size)
-    for holders in (16,) if quick else (4, 8, 16, 32, 63):
+            yield setting(name, holders, "clustered", relocation)
+    for holders in (16,) if few else (4, 8, 16, 32, 63):
         for name, relocation in ALGORITHMS.items():
-            yield _setting(name, holders, "random", relocation, quick, size)
-    for weight in (1.0,) if quick else WEIGHTS[:-1]:
+            yield setting(name, holders, "random", relocation)
+    for weight in (1.0,) if few else WEIGHTS[:-1]:
         for priority in ("load", "delay"):
             relocation = RelocationSettings("grape", priority, weight)
-            yield _setting(f"{priority}{weight:.0f}", 16, "clustered", relocation, quick, size)
-    for threshold in (10,) if quick else (10, 50, 200, 400):
+            yield setting(f"{priority}{weight:.0f}", SWEPT, "clustered", relocation)
+    for threshold in (10,) if few else (10, 50, 200, 400):
         grape = RelocationSettings("grape", threshold=threshold)
-        yield _setting(f"G_threshold={threshold}", 16, "clustered", grape, quick, size)
+        yield setting(f"G_threshold={threshold}", SWEPT, "clustered", grape)
         pop = RelocationSettings("pop", threshold=threshold, traces_max=max(threshold // 2, 1))
-        yield _setting(f"P_threshold={threshold}", 16, "clustered", pop, quick, size)
+        yield setting(f"P_threshold={threshold}", SWEPT, "clustered", pop)
 
 
 def _setting(
-    name: str,
-    holders: int,
-    workload: str,
-    relocation: RelocationSettings | None,
-    quick: bool,
-    size: dict[str, float],
+    small: bool, name: str, holders: int, workload: str, relocation: RelocationSettings | None
 ) -> Setting:
-    """Nobody moves in the baseline, so it needs no time to come to rest; POP needs most."""
-    seconds = 40.0 if relocation is None else 130.0 if relocation.algorithm == "grape" else 300.0
-    if not quick:
-        seconds = 90.0 if relocation is None else 1080.0
-    setting = Setting(name, holders, workload, relocation, seconds=seconds)
-    return msgspec.structs.replace(setting, **size)
+    """The paper reads its values after 18 minutes. Nobody moves in the baseline, so it needs no time to come
+    to rest; POP needs most, and more with a larger threshold."""
+    if not small:
+        return Setting(name, holders, workload, relocation, seconds=90.0 if relocation is None else 1080.0)
+    seconds = 40.0
+    if relocation is not None:
+        least = 130.0 if relocation.algorithm == "grape" else 300.0
+        seconds = max(least, 60.0 + relocation.threshold)
+    return Setting(name, holders, workload, relocation, publishers=8, seconds=seconds, measured_s=30.0)
 
 
 def _run(settings: list[Setting], data: Path | None, jobs: int) -> Iterator[tuple[Setting, Outcome]]:
@@ -104,87 +99,3 @@ def _run(settings: list[Setting], data: Path | None, jobs: int) -> Iterator[tupl
 def one(data: Path | None, setting: Setting) -> Outcome:
     quotes = symbols(data, Random("quotes"), setting.publishers)
     return Experiment(setting, quotes, data).run()
-
-
-# --- rows --------------------------------------------------------------------------------------------------
-
-
-def curves(done: Done) -> Iterator[Row]:
-    """Figures 5a to 5d and 5f: every X, every algorithm."""
-    for (workload, name, holders), outcome in done.items():
-        if workload == "clustered" and name in ALGORITHMS:
-            for figure, (metric, unit) in METRICS.items():
-                yield Row(figure, f"{name} X={holders}", metric, None, getattr(outcome, metric), unit)
-
-
-def reductions(done: Done, metric: str, name: str) -> dict[int, float]:
-    found = {}
-    for (workload, algorithm, holders), outcome in done.items():
-        if workload == "clustered" and algorithm == name:
-            before = getattr(done[workload, "baseline", holders], metric)
-            found[holders] = 100.0 * (1.0 - getattr(outcome, metric) / before)
-    return found
-
-
-def headlines(done: Done) -> Iterator[Row]:
-    for (metric, name), paper in HEADLINES.items():
-        by_x = reductions(done, metric, name)
-        best = max(by_x, key=lambda holders: by_x[holders])
-        note = f"reduction in per cent against the baseline, at X={best}"
-        yield Row("headline", name, metric, paper, by_x[best], note)
-    for name, paper in (("load100", 16.0), ("delay100", 16.0), ("POP", 32.0)):
-        worst = max(o.overhead for (w, n, _), o in done.items() if (w, n) == ("clustered", name))
-        yield Row("headline", name, "overhead", paper, 100.0 * worst, "per cent, the worst X")
-
-
-def random_rows(done: Done) -> Iterator[Row]:
-    """Figure 5g and the text on the random workload."""
-    for (workload, name, holders), outcome in done.items():
-        if workload != "random":
-            continue
-        for figure, (metric, unit) in METRICS.items():
-            figure = "5g" if metric == "delay_ms" else f"{figure} random"
-            yield Row(figure, f"{name} X={holders}", metric, None, getattr(outcome, metric), unit)
-        if name == "load100":
-            pop = done[workload, "POP", holders]
-            fewer = 100.0 * (1.0 - outcome.control_messages / max(pop.control_messages, 1))
-            note = "control messages below POP's, in per cent"
-            yield Row("5g", f"random X={holders}", "control_messages", 91.0, fewer, note)
-
-
-def sweeps(done: Done) -> Iterator[Row]:
-    """Figure 5h (weights) and 6d to 6h (thresholds), at X = 16."""
-    for (workload, name, holders), outcome in done.items():
-        if workload != "clustered" or name in ("baseline", "POP") or holders != 16:
-            continue
-        if "threshold" in name:
-            figure = "6h" if name.startswith("P") else "6d-6g"
-        else:
-            figure = "5h"
-        for metric in ("delay_ms", "hops", "message_rate", "overhead"):
-            yield Row(figure, f"{name} X={holders}", metric, None, getattr(outcome, metric))
-
-
-def waits(done: Done) -> Iterator[Row]:
-    """Figure 6c: how long publishers were held back, by the length of the path."""
-    by_hops: dict[int, list[float]] = {}
-    for outcome in done.values():
-        for hops, pause_s in outcome.pauses:
-            by_hops.setdefault(hops, []).append(pause_s)
-    for hops, pauses in sorted(by_hops.items()):
-        limit = 5.0 if hops == 10 else None
-        note = f"seconds, mean of {len(pauses)} moves"
-        yield Row("6c", f"{hops} hops", "publisher_wait_s", limit, mean(pauses), note)
-
-
-def selection() -> Iterator[Row]:
-    """4.2: the computation alone, subscribers on all 63 brokers."""
-    from tools.reproduce.grape_selection import evaluate_random
-
-    for brokers, paper in ((63, 70.0), (1_000, None)):
-        taken = []
-        for seed in range(5):
-            began = perf_counter()
-            evaluate_random(seed, brokers)
-            taken.append(1000 * (perf_counter() - began))
-        yield Row("4.2", f"{brokers} brokers", "selection_ms", paper, min(taken), "computation, best of 5")

@@ -17,11 +17,20 @@ import msgspec
 
 from grapevine.filters.normal import Value
 from grapevine.wire.messages import Batch, Deliver, Message, Publish
-from grapevine.wire.relocation import RELOCATION
+from grapevine.wire.relocation import (
+    RELOCATION,
+    RelocationAnswer,
+    RelocationRequest,
+    TraceInformationRequest,
+)
 from matching.index import Index
+from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.profiles import tree_broker
+from overlay.relocate.grape import Choice
+from overlay.relocate.relocation import Relocation
 from overlay.settings import CoreSettings, LinkSettings, RelocationSettings, TreeSettings
+from tools.reproduce.footprint import share
 from tools.reproduce.quotes import Symbol
 from tools.simulator.broker import BrokerHost, Known
 from tools.simulator.capacity import Capacity
@@ -35,6 +44,7 @@ MATRIX_FILE = "planetlab_490_rtt_ms_median.csv.gz"
 MATCHING_S = 0.0005  # to take and match one publication: what input utilisation is a share of
 RATINGS = {"clustered": ("low",) * 19 + ("high",), "random": ("low",) * 14 + ("medium",) * 5 + ("high",)}
 CONTROL = frozenset(cls.kind for cls in RELOCATION)
+LOOKS = 3  # at the brokers' memory in a run
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -60,9 +70,11 @@ class Outcome(msgspec.Struct, frozen=True):
     delay_ms: float
     hops: float
     overhead: float  # control messages over publication messages
-    control_messages: int
+    control_rate: float  # control messages a second
     moves: int
+    memory: float  # what is kept for relocation over the tables, at the fullest broker
     pauses: list[tuple[int, float]]  # hops, seconds
+    selections: list[float]  # seconds from the request to the choice
 
 
 class Ledger:
@@ -98,7 +110,9 @@ class Experiment:
         self.digest = Digest()
         self.ledger = Ledger(self.world)
         self.counts: Counter[str] = Counter()
-        self.counting = False
+        self.memory = 0.0
+        self.selections: list[float] = []
+        self._asked: dict[tuple[int, int], float] = {}  # (publisher, its broker) -> when
         self._send = self.network.send
         self.network.send = self._counted  # type: ignore[method-assign, assignment]
         self.brokers = [self._broker(number) for number in range(1, setting.brokers + 1)]
@@ -121,6 +135,8 @@ class Experiment:
             self.counts["delivered"] += count
         elif kind in CONTROL:
             self.counts["control"] += 1
+            if isinstance(message, TraceInformationRequest | RelocationRequest):
+                self._asked.setdefault((message.publisher, message.origin), self.world.now)
         self._send(end, message, count)
 
     # --- making -------------------------------------------------------------------------------------
@@ -149,7 +165,26 @@ class Experiment:
         random = self.world.stream(f"core {host.name}")
         core = tree_broker(host.name, incarnation, settings, random, (host.address,), known, Index)
         core.measured({"matching_delay_s": MATCHING_S, "queue_delay_s": MATCHING_S / 2}, host.clock())
+        self._watch_choices(next(b for b in core.behaviours if isinstance(b, Relocation)))
         return core
+
+    def _watch_choices(self, relocation: Relocation) -> None:
+        judged, selected = relocation.grape.judged, relocation.pop.selected
+
+        def chosen(client: Client) -> None:
+            began = self._asked.pop((client.id, relocation.core.id), None)
+            if began is not None:
+                self.selections.append(self.world.now - began)
+
+        def by_grape(client: Client, choice: Choice, now: float) -> None:
+            chosen(client)
+            judged(client, choice, now)
+
+        def by_pop(client: Client, answer: RelocationAnswer | None, now: float) -> None:
+            chosen(client)
+            selected(client, answer, now)
+
+        relocation.grape.judged, relocation.pop.selected = by_grape, by_pop
 
     def _client(self, name: str, broker: BrokerHost) -> ClientHost:
         host = ClientHost(
@@ -187,9 +222,13 @@ class Experiment:
             self._place_clients(symbol, random)
         world.run(world.now + 10.0)
         self.counts.clear()
+        # Counted back from the measured window, so that all settings are measured with the same quotes.
+        first = -round((setting.seconds - setting.measured_s) * setting.rate)
         for host, symbol in zip(self.publishers, self.symbols):
-            world.after(random.uniform(0, 1 / setting.rate), self._publish, (host, symbol, 0))
-        world.run(world.now + setting.seconds - setting.measured_s)
+            world.after(random.uniform(0, 1 / setting.rate), self._publish, (host, symbol, first))
+        for _ in range(LOOKS):
+            world.run(world.now + (setting.seconds - setting.measured_s) / LOOKS)
+            self.memory = max(self.memory, *(share(b.core) for b in self.brokers if b.core is not None))
         before = self.counts.copy()
         self.ledger.counting = True
         world.run(world.now + setting.measured_s)
@@ -213,7 +252,9 @@ class Experiment:
             delay_ms=1000 * ledger.delay_s / max(ledger.deliveries, 1),
             hops=ledger.hops / max(ledger.deliveries, 1),
             overhead=total["control"] / max(carried, 1),
-            control_messages=total["control"],
+            control_rate=total["control"] / setting.seconds,
             moves=sum(moving.moves for moving in moves),
+            memory=self.memory,
             pauses=[(moving.hops, moving.pause_s) for moving in moves if moving.moves],
+            selections=self.selections,
         )

@@ -1,14 +1,29 @@
-"""Soft links in pictures: yields beside the paper's, path lengths, deliveries against uplinks."""
+"""Soft links in pictures: yields beside the paper's, path lengths, delay, traffic, deliveries over uplinks.
+
+Each picture has the sparse dataset on its left and the dense one on its right; a strategy has one colour in
+all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tools.reproduce.row import Row
 
 Points = dict[str, dict[float, float]]  # strategy -> x -> value
+COLOURS = {"S0": "#7f7f7f", "S1": "#e69f00", "S2": "#0072b2", "SH": "#009e73", "SD": "#cc3377"}
+DATASETS = {"C1/DT1": "C1/DT1, sparse", "C1/DT2": "C1/DT2, dense"}
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "axes.axisbelow": True,
+    "svg.hashsalt": "multipath",
+}
 
 
 def draw(rows: list[Row], directory: Path) -> list[Path]:
@@ -20,28 +35,72 @@ def draw(rows: list[Row], directory: Path) -> list[Path]:
 
     directory.mkdir(parents=True, exist_ok=True)
     drawn = []
-    for name, paint in _plans(rows):
-        plot, axes = pyplot.subplots(figsize=(6, 4))
-        paint(axes)
-        path = directory / f"multipath-{name}.png"
-        plot.savefig(path, dpi=120, bbox_inches="tight")
-        pyplot.close(plot)
-        drawn.append(path)
+    with matplotlib.rc_context(STYLE):
+        for name, paint in PICTURES.items():
+            plot, panels = pyplot.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
+            paint(panels, rows)
+            path = directory / f"multipath-{name}.svg"
+            plot.savefig(path, metadata={"Date": None})
+            pyplot.close(plot)
+            drawn.append(path)
     return drawn
 
 
-def _plans(rows: list[Row]) -> Iterator[tuple[str, Any]]:
-    for dataset in ("C1/DT1", "C1/DT2"):
-        short = dataset.partition("/")[2].lower()
-        yield f"yield-{short}", lambda axes, d=dataset: _yields(axes, rows, d)
-        hops = _along(rows, dataset, " X=", "deliveries within X hops, per cent")
-        yield f"hops-{short}", lambda axes, p=hops, d=dataset: _lines(axes, p, d, "hops", "deliveries, %")
-        caps = _along(rows, dataset, " cap=", "delivered of what was due, per cent")
-        label = "uplink, times what S0 needs"
-        yield (
-            f"uplink-{short}",
-            lambda axes, p=caps, d=dataset, x=label: _lines(axes, p, d, x, "delivered, %"),
-        )
+def _yields(panels: Any, rows: list[Row]) -> None:
+    for axes, (dataset, title) in zip(panels, DATASETS.items()):
+        wanted = [r for r in rows if r.metric == "yield in per cent" and r.setting.startswith(dataset)]
+        for at, row in enumerate(wanted):
+            strategy = row.setting.rpartition(" ")[2]
+            if row.paper is not None:
+                bar = axes.bar(at - 0.2, row.paper, 0.38, color="#d5d5d5", label="paper" if not at else None)
+                axes.bar_label(bar, fmt="%.0f", fontsize=8, color="#666666")
+            bar = axes.bar(at + 0.2, row.ours, 0.38, color=COLOURS[strategy])
+            axes.bar_label(bar, fmt="%.0f", fontsize=8)
+        axes.set_xticks(range(len(wanted)), [row.setting.rpartition(" ")[2] for row in wanted])
+        axes.set(title=title, ylabel="yield, %", ylim=(0, 100))
+        axes.grid(False, axis="x")
+    panels[0].legend(loc="upper left", frameon=False)
+
+
+def _hops(panels: Any, rows: list[Row]) -> None:
+    for axes, (dataset, title) in zip(panels, DATASETS.items()):
+        _lines(axes, _along(rows, dataset, " X=", "deliveries within X hops, per cent"))
+        axes.set(title=title, xlabel="hops", ylabel="deliveries within, %", ylim=(0, 102))
+    panels[1].legend(loc="lower right", frameon=False)
+
+
+def _uplinks(panels: Any, rows: list[Row]) -> None:
+    for axes, (dataset, title) in zip(panels, DATASETS.items()):
+        _lines(axes, _along(rows, dataset, " cap=", "delivered of what was due, per cent"))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([0.25, 0.5, 1, 2], ["0.25", "0.5", "1", "2"])
+        axes.set(title=title, xlabel="uplink, times what S0 needs", ylabel="delivered, %", ylim=(0, 102))
+    panels[1].legend(loc="lower right", frameon=False)
+
+
+def _delay_and_traffic(panels: Any, rows: list[Row]) -> None:
+    for axes, metric in zip(panels, ("delay to S0's", "traffic to S0's")):
+        wanted = [r for r in rows if r.metric == metric]
+        for at, row in enumerate(wanted):
+            strategy = row.setting.rpartition(" ")[2]
+            bar = axes.bar(at + 0.2, row.ours, 0.38, color=COLOURS[strategy])
+            axes.bar_label(bar, fmt="%.2f", fontsize=8)
+            if row.paper is not None:
+                bar = axes.bar(at - 0.2, row.paper, 0.38, color="#d5d5d5", label="paper" if not at else None)
+                axes.bar_label(bar, fmt="%.2f", fontsize=8, color="#666666")
+        axes.set_xticks(range(len(wanted)), [row.setting.rpartition(" ")[2] for row in wanted])
+        axes.axhline(0.7, color="#999999", linewidth=0.8, linestyle="dashed")
+        axes.set(title=f"C1/DT2: {metric}", ylim=(0, 1.15))
+        axes.grid(False, axis="x")
+    panels[0].legend(loc="upper right", frameon=False)
+
+
+PICTURES: dict[str, Callable[[Any, list[Row]], None]] = {
+    "yield": _yields,
+    "hops": _hops,
+    "delay-traffic": _delay_and_traffic,
+    "uplink": _uplinks,
+}
 
 
 def _along(rows: list[Row], dataset: str, mark: str, metric: str) -> Points:
@@ -53,18 +112,14 @@ def _along(rows: list[Row], dataset: str, mark: str, metric: str) -> Points:
     return found
 
 
-def _lines(axes: Any, points: Points, title: str, x: str, y: str) -> None:
+def _lines(axes: Any, points: Points) -> None:
     for name, values in points.items():
-        axes.plot(*zip(*sorted(values.items())), marker="o", markersize=3, label=name)
-    axes.set(title=title, xlabel=x, ylabel=y, ylim=(0, 102))
-    axes.legend()
-
-
-def _yields(axes: Any, rows: list[Row], dataset: str) -> None:
-    wanted = [r for r in rows if r.metric == "yield in per cent" and r.setting.startswith(dataset)]
-    for at, row in enumerate(wanted):
-        axes.bar(at - 0.2, row.paper or 0, 0.4, color="0.7", label="paper" if not at else None)
-        axes.bar(at + 0.2, row.ours, 0.4, color="tab:blue", label="ours" if not at else None)
-    axes.set_xticks(range(len(wanted)), [row.setting.rpartition(" ")[2] for row in wanted])
-    axes.set(title=f"{dataset}: yield", ylabel="%", ylim=(0, 100))
-    axes.legend()
+        dashed = "dashed" if name == "SH" else "solid"  # it lies on S2 where nothing is short
+        axes.plot(
+            *zip(*sorted(values.items())),
+            marker="o",
+            markersize=3,
+            linestyle=dashed,
+            color=COLOURS[name],
+            label=name,
+        )

@@ -56,7 +56,10 @@ class Seeds(click.ParamType[range]):
             self.fail(f"{value!r} is not a seed like 5 or a range like 0:200")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Next: --seeds A:B for more of them; docs/simulator.md for scenarios of your own",
+)
 @click.argument("scenario", default="quick")
 @click.option("--seed", "--seeds", "seeds", type=Seeds(), default=range(1), help="5, or 0:200 for many.")
 @click.option("--mutant", type=click.Choice(sorted(MUTANTS)), default=None, help="Run with a known mistake.")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from grapevine.wire.identity import identify
+from grapevine.wire.mesh import MOVE
 from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, LeaveDone, LeaveHeld, Leaving
 from grapevine.wire.relocation import (
     RELOCATION,
@@ -26,8 +27,10 @@ from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.relocate.migration import Migration
 from overlay.softlinks.chooser import Chooser
+from overlay.softlinks.move_commands import MoveCommands
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
+from tools.simulator.late import LateUpdates
 from tools.simulator.network import End, Network
 from tools.simulator.scenario import Faults, draw
 from tools.simulator.watcher import NAMES, Aim, Watcher
@@ -35,8 +38,9 @@ from tools.simulator.world import World
 
 RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where somebody leaves
 TRACES = tuple(cls.kind for cls in RELOCATION)  # only where publishers move
+STEPS = tuple(cls.kind for cls in MOVE)  # only where brokers move
 MOVES = (Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd)
-NOT_AIMED = (Command.kind, Answer.kind, *RARE, *TRACES)
+NOT_AIMED = (Command.kind, Answer.kind, *RARE, *TRACES, *STEPS)
 AIMS = sorted(kind for kind in KINDS if kind not in RESERVED and kind not in NOT_AIMED)
 
 
@@ -61,6 +65,8 @@ class FaultPlan:
         self.counts: Counter[str] = Counter()
         self.over = False
         self.moving = False  # publishers are relocated
+        self.late: LateUpdates | None = None
+        self.wandering = False  # brokers move
         watcher.on_aim = self._aimed_crash
 
     def schedule(self, faults: Faults, seconds: float) -> None:
@@ -69,6 +75,7 @@ class FaultPlan:
             ("aimed", self._aim),
             ("breaks", self._break),
             ("clogs", self._clog),
+            ("late_updates", self._late_update),
             ("walls", self._wall),
             ("pauses", self._pause),
             ("slow_disks", self._slow_disk),
@@ -79,7 +86,9 @@ class FaultPlan:
             ("client_lazy", self._client_lazy),
             ("client_crashes", self._client_crash),
             ("relocations", self._relocate),
+            ("moves", self._move),
         ]
+        self.wandering = draw(faults.moves, Random(0)) > 0
         self.moving = draw(faults.relocations, Random(0)) > 0
         for name, call in kinds:
             for _ in range(draw(getattr(faults, name), self.random)):
@@ -140,6 +149,8 @@ class FaultPlan:
     def _aim(self, _: object) -> None:
         if not self.over:
             aims = [cls.kind for cls in MOVES] if self.moving and self.random.random() < 0.7 else AIMS
+            if self.wandering and self.random.random() < 0.7:
+                aims = list(STEPS)
             kind = aims[(self.world.seed + self.counts["aim"] * 7) % len(aims)]
             self.counts["aim"] += 1
             self.aim(kind)
@@ -249,26 +260,43 @@ class FaultPlan:
     def _relocate(self, _: object) -> None:
         """Not a fault, but at any time: a publisher is asked to move to any broker."""
         running = self._running()
-        departing = [(broker, client) for broker in running for client in self._publishers(broker)]
+        departing = [(broker, client) for broker in running for client in self.publishers(broker)]
         if departing and not self.over:
             source, client = self.random.choice(departing)
             self.relocate(source, client, self.random.choice(running))
 
-    def _publishers(self, broker: BrokerHost) -> list[Client]:
+    def _late_update(self, _: object) -> None:
+        """Of a publisher's that is asked to move far."""
+        if self.late is None:
+            self.late = LateUpdates(self)
+        running = self._running()
+        ways = [(b, c, t) for b in running for c in self.publishers(b) for t in running if t is not b]
+        if ways and not self.over:
+            self.random.shuffle(ways)
+            self.late.begin(*max(ways, key=self._length))
+
+    def _length(self, way: tuple[BrokerHost, Client, BrokerHost]) -> int:
+        core = way[0].core
+        return len(self.path(core, way[2])) if core is not None else 0
+
+    def publishers(self, broker: BrokerHost) -> list[Client]:
         assert broker.core is not None
         return [client for client in broker.core.clients.values() if client.advertisements]
 
-    def relocate(self, source: BrokerHost, client: Client, target: BrokerHost) -> None:
+    def relocate(self, source: BrokerHost, client: Client, target: BrokerHost) -> Relocate | None:
+        """The offer, if it was made."""
         core = source.core
         assert core is not None
-        path = self._path(core, target)
-        if len(path) > 1:
-            migration = next(b for b in core.behaviours if isinstance(b, Migration))
-            refused = migration.offer(client, path, target.name, (target.address,), source.clock())
-            self.counts["relocation refused" if refused else "relocation"] += 1
-            source.wake()
+        path = self.path(core, target)
+        if len(path) < 2:
+            return None
+        migration = next(b for b in core.behaviours if isinstance(b, Migration))
+        refused = migration.offer(client, path, target.name, (target.address,), source.clock())
+        self.counts["relocation refused" if refused else "relocation"] += 1
+        source.wake()
+        return None if refused else migration.departures[client].offer
 
-    def _path(self, core: Core, target: BrokerHost) -> tuple[int, ...]:
+    def path(self, core: Core, target: BrokerHost) -> tuple[int, ...]:
         """As the brokers' links are now; empty if there is no way."""
         cores = {broker.core.id: broker.core for broker in self._running() if broker.core is not None}
         paths: dict[int, tuple[int, ...]] = {core.id: (core.id,)}
@@ -280,6 +308,22 @@ class FaultPlan:
                     paths[other] = (*paths[broker], other)
                     front.append(other)
         return paths.get(identify(target.name), ())
+
+    def _move(self, _: object) -> None:
+        """Not a fault either: a broker is told to take another parent within its neighbourhood."""
+        running = self._running()
+        if not running or self.over:
+            return
+        broker = self.random.choice(running)
+        core = broker.core
+        assert core is not None
+        mover = next(b for b in core.behaviours if isinstance(b, MoveCommands))
+        master = mover.moves.neighbourhoods.master
+        far = [other for other in master.via if not mover.moves.refusal(other)]
+        if far:
+            self.counts["move"] += 1
+            mover.move(self.random.choice(far), broker.clock())
+            broker.wake()
 
     def _client_restart(self, app: App) -> None:
         if not app.host.up:

@@ -16,6 +16,7 @@ from overlay.links.soft import Soft, Stage
 from overlay.relocate.migration import Migration
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.excludes import Narrowed
+from overlay.softlinks.planes import Planes
 from overlay.softlinks.shortcuts import Shortcuts
 from overlay.softlinks.table import WorkingTable
 from overlay.tree.advertisements import Advertisements
@@ -152,6 +153,11 @@ def _bypass_ban_ignored() -> list[Replacement]:
     ]
 
 
+def _plane_dropped_early() -> list[Replacement]:
+    """Publishers change planes, and the old one goes, whatever is in it."""
+    return [(Planes, "empty", lambda self, plane: True)]
+
+
 MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "no-reannouncement": _no_reannouncement,
     "early-confirmation": _early_confirmation,
@@ -170,6 +176,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "promotion-not-settled": _promotion_not_settled,
     "anchor-not-adjusted": _anchor_not_adjusted,
     "bypass-ban-ignored": _bypass_ban_ignored,
+    "plane-dropped-early": _plane_dropped_early,
 }
 
 

@@ -74,6 +74,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aimed: Whole = 0  # crashes at a protocol step
     breaks: Whole = 0
     clogs: Whole = 0
+    late_updates: Whole = 0  # of a publisher's that has moved on
     walls: Whole = 0
     pauses: Whole = 0
     slow_disks: Whole = 0
@@ -84,6 +85,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_lazy: Whole = 0
     client_crashes: Whole = 0
     relocations: Whole = 0  # publishers asked to move somewhere
+    moves: Whole = 0  # brokers told to take another parent
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -110,6 +110,8 @@ class Simulation:
             (broker.address,),
             known,
             self.matcher,
+            parent=str(broker.disk.kept.get("parent", "")),
+            coordinator=broker.index == 0,
         )
         self.oracle.flooding = settings.tree.routing == "flooding"
         self.oracle.ordered = settings.overlay.ordered

@@ -39,7 +39,7 @@ PER_NEIGHBOUR = {
 }
 # Put together at start, free numbers, and caches that a change of the tables empties.
 FIXED = ("Census.reporters", "Sync.on_ready", "Sync.forget_", "Advertisements.on_gone", "Dispatch.")
-CACHES = ("Route.", "RouteCache.", "Fan.", "Publications._fans", "Forwarding._sides")
+CACHES = ("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._told", "Forwarding._sides")
 # Who is near, and the links between brokers: there without any client.
 MAPS = (
     "MasterOverlayMap.",
@@ -49,6 +49,8 @@ MAPS = (
     "LoadExchange.",
     "Chooser.",
     "Shortcuts.",
+    "Moves._ended",
+    "Permissions.granted",
 )
 TIMERS = 4  # a neighbour may have, cancelled ones included
 

@@ -92,7 +92,7 @@ class Watcher:
         synced = frozenset(
             self._brokers[peer.id].index
             for peer in core.peers.values()
-            if peer.link is not None and peer.synced_by_us and peer.synced_by_peer
+            if peer.link is not None and peer.synced_by_us and peer.synced_by_peer and not peer.retiring
         )
         self.oracle.links_seen(broker.index, synced)
         self._look_at_clients(broker, core)
@@ -189,7 +189,8 @@ class Watcher:
 
     def _lost(self, broker: BrokerHost, peer: Peer) -> None:
         other = self._brokers[peer.id].index
-        if self._brokers[peer.id].left and not peer.held:  # after all that was held was handed on
+        # After all that was held was handed on, or by a move when nothing is left on the old link.
+        if (self._brokers[peer.id].left and not peer.held) or peer.retiring:
             self.oracle.reach.drop(broker.index, other)
         else:
             self.oracle.link_lost(broker.index, other)

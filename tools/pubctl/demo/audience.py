@@ -18,7 +18,8 @@ from grapevine.filters.evaluate import matches
 from tools.pubctl.demo.scene import Attributes, Seat
 
 LOOK_S = 0.1
-Published = dict[str, list[Attributes]]  # by feed; the n-th has the sequence number n
+NUMBER = "n"  # the attribute by which a publication of a feed is known, from 1
+Published = dict[str, list[Attributes]]  # by feed, in order
 
 
 class Listener(threading.Thread):
@@ -48,7 +49,8 @@ class Listener(threading.Thread):
                 return
             now = time.time()
             for message in batch:
-                self.got.setdefault(message.publisher, []).append(message.sequence)
+                feed = message.publisher.partition("/")[0]  # Spark adds the number of its writer
+                self.got.setdefault(feed, []).append(int(message.attributes[NUMBER]))
                 self.delays_s.append(now - message.accepted_at)
             if batch:
                 self.count += len(batch)

@@ -1,8 +1,9 @@
 """`pubctl demo`: the story of one overlay, from its start to the judgement over every delivery.
 
-Brokers are real processes, publishers and subscribers use the client library. The numbers and the progress
-go to stderr, the result to stdout. However it ends, its processes end with it, unless it is told to keep
-them.
+Brokers are real processes and subscribers use the client library. Feeds are Spark jobs, and Spark collects
+the delivery logs and writes the report; where Spark is not installed, clients publish and the logs are
+counted here. The numbers and the progress go to stderr, the result to stdout. However it ends, its processes
+end with it, unless it is told to keep them.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from typing import Any
 import click
 
 import grapevine
+from pipeline.session import available
 from tools.pubctl.answers import reports
+from tools.pubctl.attributes import equals_all
 from tools.pubctl.channel import Channel
 from tools.pubctl.commands import Command
-from tools.pubctl.demo.audience import Listener, Published, Speaker
+from tools.pubctl.demo.audience import NUMBER, Listener, Published
 from tools.pubctl.demo.collected import collect
+from tools.pubctl.demo.feeds import SETTLE_S, ClientFeeds, Feeds, SparkFeeds
 from tools.pubctl.demo.live import Live
 from tools.pubctl.demo.scene import FEEDS, SEATS, TRACED
 from tools.pubctl.demo.stage import Stage, interruptible, undisturbed
 from tools.pubctl.failure import FAILED, Failure
 from tools.pubctl.graph import Graph, add_rates, build
 from tools.pubctl.invocation import Duration, Invocation, current
+from tools.pubctl.jobs import troubles
 from tools.pubctl.local import start_clients
 from tools.pubctl.output import Column, Result, console, count, emit
 from tools.pubctl.picture import svg
@@ -33,7 +38,6 @@ from tools.pubctl.topo import subtitle
 from tools.pubctl.topology import read
 from tools.pubctl.tracing import draw, followed
 
-SETTLE_S = 30.0
 QUIET_S = 0.4
 
 
@@ -65,16 +69,36 @@ COLUMNS = (
 @click.option(
     "--picture", type=click.Path(path_type=Path, dir_okay=False), default="overlay.svg", show_default=True
 )
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="The page.  [beside the picture]"
+)
+@click.option("--plain", is_flag=True, help="Without Spark, also where it is installed.")
 @click.option("--keep", is_flag=True, help="Leave the overlay running.")
-def demo(brokers: int, seconds: float, rate: float, seed: int, picture: Path, keep: bool) -> None:
+def demo(
+    brokers: int,
+    seconds: float,
+    rate: float,
+    seed: int,
+    picture: Path,
+    report: Path | None,
+    plain: bool,
+    keep: bool,
+) -> None:
     """Real brokers, publishers and subscribers on this machine, and what became of every publication."""
     invocation = current()
+    if not plain and not available():
+        plain = True
+        invocation.say(
+            "Spark is not installed (pip install 'grapevine-broker[spark]'): clients publish, no report page"
+        )
     stage = Stage(brokers)
     play = Play(invocation, stage, seconds, rate, seed)
+    page = None if plain else report or picture.with_name("report.html")
     kept = False
     with interruptible():
         try:
-            result = play.run(picture)
+            with troubles():
+                result = play.run(picture, page)
             emit(invocation, result)
             if keep:
                 _keep(invocation, stage)
@@ -110,36 +134,48 @@ class Play:
         for feed in FEEDS:
             chance = Random(f"{feed.name} {seed}")
             amount = max(1, int(seconds * rate * feed.share))
-            self.published[feed.name] = [feed.make(chance) for _ in range(amount)]
+            self.published[feed.name] = [{NUMBER: n, **feed.make(chance)} for n in range(1, amount + 1)]
         self.listeners: list[Listener] = []
-        self.speakers: list[Speaker] = []
+        self.feeds: Feeds | None = None
         self.graph: Graph | None = None
 
     @property
     def total(self) -> int:
         return sum(map(len, self.published.values()))
 
-    def run(self, picture: Path) -> Result:
+    def run(self, picture: Path, page: Path | None) -> Result:
+        """Without a page, without Spark."""
         with Live(self.invocation, self.total) as live:
             began = time.monotonic()
+            made = ClientFeeds if page is None else SparkFeeds
+            feeds = self.feeds = made(self.stage, self.published, self.rate)
             live.step("starting brokers", len(self.stage.topology.brokers))
             self.stage.up(live.advance)
-            live.step("subscribing", len(SEATS) + len(FEEDS))
+            live.step("subscribing", len(SEATS))
             self._enter(live)
+            live.step("starting feeds", len(FEEDS))
+            feeds.enter()
             started_s = time.monotonic() - began
-            self._perform(live)
+            sent = self._perform(live, feeds)
             published_s = time.monotonic() - began - started_s
             path = self._trace()
             self._draw(picture)
             judged = [listener.judge(self.published) for listener in self.listeners]
+            self._dismiss()
+            time.sleep(0.3)  # the writers of the logs are threads of their own
+            live.step("reading the logs", 1)
+            logs = self._logs(feeds, page)
             self.stop()
-        if path is not None and self.invocation.output == "table":
+        if self.invocation.output == "table":
             self.invocation.say(
                 "\nthe path of one publication: " + " ".join(f"{k}={v}" for k, v in TRACED.items())
             )
             draw(console(self.invocation, err=True), path.rows)
             self.invocation.say("")
-        return self._result(judged, picture, started_s, published_s)
+        extra = self._summary(judged, sent, feeds.undelivered(), started_s, published_s)
+        extra |= {"delivery_logs": logs, "picture": str(picture.absolute())}
+        extra |= {"report": str(page.absolute()) if page else None}
+        return Result(judged, COLUMNS, extra, footer=story(extra))
 
     # --- acts -------------------------------------------------------------------------------------
 
@@ -149,29 +185,27 @@ class Play:
         for seat in SEATS:
             self.listeners.append(Listener(seat, stage.address(seat.broker), stage.keys))
             live.advance(seat.name)
-        for feed in FEEDS:
-            client = grapevine.connect(stage.address(feed.broker), name=feed.name, keys=stage.keys)
-            client.advertise(feed.advertisement)
-            self.speakers.append(Speaker(client, self.published[feed.name], self.rate * feed.share))
-            live.advance(feed.name)
 
-    def _perform(self, live: Live) -> None:
+    def _perform(self, live: Live, feeds: Feeds) -> int:
+        """How many publications went out."""
         live.step("publishing", self.total)
-        for speaker in self.speakers:
-            speaker.start()
+        feeds.start()
         with Channel(self.stage.address(1), 5.0, self.stage.keys) as channel:
-            look = Look(channel, self.seconds)
-            while any(speaker.is_alive() for speaker in self.speakers):
+            look = Look(channel)
+            while feeds.going():
                 time.sleep(0.1)
                 look.perhaps()
-                live.numbers(self._sent(), self._received(), look.brokers)
+                if sent := feeds.sent(look.brokers):
+                    live.numbers(sent, self._received(), look.brokers)
             self.graph = look.graph
-            live.step("settling", len(self.speakers))
-            for speaker in self.speakers:
-                speaker.finish(SETTLE_S)
-                live.advance(speaker.name)
+            live.step("settling", 1)
+            feeds.finish()
             self._await_quiet()
-            live.numbers(self._sent(), self._received(), look.brokers)
+            sent = feeds.sent(look.brokers)
+            live.numbers(sent, self._received(), look.brokers)
+        if not sent:
+            raise Failure("; ".join(feeds.undelivered().values()) or "nothing was published", FAILED)
+        return sent
 
     def _await_quiet(self) -> None:
         """Settled means that the clients have it; their readers may still be at it."""
@@ -181,15 +215,17 @@ class Play:
                 return
             time.sleep(0.05)
 
-    def _sent(self) -> int:
-        return sum(speaker.sent for speaker in self.speakers)
-
     def _received(self) -> int:
         return sum(listener.count for listener in self.listeners)
 
-    def _trace(self) -> Result | None:
-        with Channel(self.stage.address(FEEDS[0].broker), 5.0, self.stage.keys) as channel:
-            return followed(channel, TRACED, FEEDS[0].name)
+    def _trace(self) -> Result:
+        address = self.stage.address(FEEDS[0].broker)
+        with (
+            Channel(address, 5.0, self.stage.keys) as channel,
+            grapevine.connect(address, name="curious", keys=self.stage.keys) as client,
+        ):
+            client.advertise(equals_all(TRACED))
+            return followed(channel, TRACED, client.name)
 
     def _draw(self, picture: Path) -> None:
         with Channel(self.stage.address(1), 5.0, self.stage.keys) as channel:
@@ -205,34 +241,44 @@ class Play:
         picture.parent.mkdir(parents=True, exist_ok=True)
         picture.write_text(svg(graph, "A grapevine overlay at work", subtitle(graph)))
 
-    def stop(self) -> None:
-        """Everybody goes, also in the middle of it; brokers would wait for clients that are still there."""
-        for speaker in self.speakers:
-            speaker.stop()
+    def _dismiss(self) -> None:
         for listener in self.listeners:
             listener.stop()
+        self.listeners = []
+
+    def stop(self) -> None:
+        """Everybody goes, also in the middle of it; brokers would wait for clients that are still there."""
+        self._dismiss()
+        if self.feeds is not None:
+            self.feeds.stop()
+            self.feeds = None
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def _result(
-        self, judged: list[dict[str, Any]], picture: Path, started_s: float, published_s: float
-    ) -> Result:
-        time.sleep(0.3)  # the writers of the logs are threads of their own
-        logs = collect(self.stage.directory)
-        exact = all(row["exact"] for row in judged) and not any(s.undelivered for s in self.speakers)
-        deliveries = sum(row["received"] for row in judged)
-        extra = {
+    def _logs(self, feeds: Feeds, page: Path | None) -> dict[str, Any]:
+        if page is None or not isinstance(feeds, SparkFeeds) or feeds.spark is None:
+            return collect(self.stage.directory)
+        from tools.pubctl.demo.reported import report
+
+        return report(feeds.spark, self.stage.directory, page)
+
+    def _summary(
+        self,
+        judged: list[dict[str, Any]],
+        sent: int,
+        undelivered: dict[str, str],
+        started_s: float,
+        published_s: float,
+    ) -> dict[str, Any]:
+        return {
             "brokers": len(self.stage.topology.brokers),
-            "publications": self._sent(),
-            "deliveries": deliveries,
-            "exact": exact,
+            "publications": sent,
+            "deliveries": sum(row["received"] for row in judged),
+            "exact": all(row["exact"] for row in judged) and not undelivered and sent == self.total,
             "started_s": round(started_s, 2),
             "published_s": round(published_s, 2),
-            "undelivered": {s.name: s.undelivered for s in self.speakers if s.undelivered},
-            "delivery_logs": logs,
-            "picture": str(picture.absolute()),
+            "undelivered": undelivered,
         }
-        return Result(judged, COLUMNS, extra, footer=story(extra))
 
 
 def story(extra: dict[str, Any]) -> str:
@@ -245,18 +291,17 @@ def story(extra: dict[str, Any]) -> str:
         f"{count(extra['deliveries'])} deliveries, {verdict}\n"
         f"delivery logs: {events['accept']} accepted, {events['forward']} forwarded over links, of these "
         f"{count(logs['pure_forwards'])} by brokers without a subscriber; {events['deliver']} delivered\n"
-        f"picture: {extra['picture']}"
+        f"picture: {extra['picture']}" + (f"\nreport: {extra['report']}" if extra["report"] else "")
     )
 
 
 class Look:
-    """Looks at the overlay twice in the middle of the run, for the rates, and once a second for the eye."""
+    """Looks at the overlay once a second, for the eye; the busiest second is kept for the picture."""
 
-    def __init__(self, channel: Channel, seconds: float) -> None:
+    def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.began = time.monotonic()
-        self.seconds = seconds
         self.graph: Graph | None = None
+        self._most = 0.0
         self.brokers: list[dict[str, Any]] = []
         self._before: Graph | None = None
         self._at = 0.0
@@ -273,6 +318,7 @@ class Look:
         graph = build(self.brokers, reply.missing)
         if self._before is not None:
             add_rates(graph, self._before, now - self._at)
-            if self.graph is None or now - self.began < 0.8 * self.seconds:
-                self.graph = graph
+            busy = sum(edge.rate for edge in graph.edges.values())
+            if self.graph is None or busy > self._most:
+                self.graph, self._most = graph, busy
         self._before, self._at = graph, now
