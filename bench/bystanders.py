@@ -1,8 +1,9 @@
 """`python -m bench.bystanders`: what stalled readers and strangers cost those who behave.
 
 The honest flow is T1 at full speed through one broker with CURVE on. Beside it: one and a hundred
-subscribers of the same topic that never read, and strangers (random bytes, half-open connections, wrong
-keys) as fast as one process can make them. The share is the honest rate over the rate alone, interleaved.
+subscribers of the same topic that have stopped reading (a new one holds its publishers up once, for
+`stall_s`), and strangers (random bytes, half-open connections, wrong keys) as fast as one process can make
+them. The share is the honest rate over the rate alone, interleaved.
 
 python -m bench.bystanders [--rounds 5] [--scale 1.0] [-o json|table]
 """
@@ -27,10 +28,13 @@ from bench.running import interleaved, middle
 from bench.systems.grapevine import Grapevine
 from bench.systems.raw import Raw
 from bench.workloads import topic_workloads
-from grapevine.filters import parse
+from grapevine.filters import EVERYTHING, parse
+from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
+from grapevine.wire.messages import ClientAdvertise, Detach, Publication
 
 SCHEMA = "bench.bystanders/1"
 QUEUE = 2_000  # deliveries that the broker keeps for each stalled reader
+WINDOW = 500  # that such a reader promised to take
 HALF_OPEN = 1_000
 _fork = multiprocessing.get_context("fork")
 
@@ -69,14 +73,28 @@ def stalled(count: int) -> Callable[[Beset, Any], None]:
     def trouble(system: Beset, ready: Any) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         asleep = [
-            Raw(context, system.addresses[0], f"asleep{n}", system.keys, window=500) for n in range(count)
+            Raw(context, system.addresses[0], f"asleep{n}", system.keys, window=WINDOW) for n in range(count)
         ]
         for client in asleep:
             client.subscribe([(1, parse("topic = 't000'"))])
+            for other in asleep:
+                other.attend()
+        _fill(Raw(context, system.addresses[0], "filler", system.keys))
         ready.send("asleep")
         time.sleep(3600)
 
     return trouble
+
+
+def _fill(writer: Raw) -> None:
+    """More than the sleepers' windows take, and the second after which nobody waits for them."""
+    writer.confirmed(ClientAdvertise(1, 1, EVERYTHING))
+    attributes = encode_attributes({"topic": "t000"})
+    some = [Publication(attributes, b"", number + 1) for number in range(2 * WINDOW)]
+    writer.socket.send(encode_publish(writer.epoch, 1, encode_publications(some)))
+    while writer.settled < len(some):
+        writer.answer(decode(writer.socket.recv()))
+    writer.send(Detach())
 
 
 def strangers(system: Beset, ready: Any) -> None:

@@ -44,12 +44,10 @@ class Content(NamedTuple):
 
     def wanted(self, connection: int) -> dict[int, list[int]]:
         """What the connection must get: the publication, and the numbers listed with it."""
-        wanted = {}
-        for number, filters in enumerate(self.matching):
-            ours = [f + 1 for f in filters if f % self.connections == connection]
-            if ours:
-                wanted[number] = ours
-        return wanted
+        if id(self.matching) not in _SHARES:
+            _SHARES.clear()
+            _SHARES[id(self.matching)] = _shares(self)
+        return _SHARES[id(self.matching)][1][connection]
 
     @property
     def copies(self) -> int:
@@ -65,6 +63,18 @@ class Content(NamedTuple):
         return self._replace(
             publications=self.publications[:publications], matching=self.matching[:publications]
         )
+
+
+# Of the workload asked last (kept, so that its identity is its own), what each connection must get.
+_SHARES: dict[int, tuple[list[list[int]], list[dict[int, list[int]]]]] = {}
+
+
+def _shares(content: Content) -> tuple[list[list[int]], list[dict[int, list[int]]]]:
+    shares: list[dict[int, list[int]]] = [{} for _ in range(content.connections)]
+    for number, filters in enumerate(content.matching):
+        for f in filters:
+            shares[f % content.connections].setdefault(number, []).append(f + 1)
+    return content.matching, shares
 
 
 def text(triples: Iterable[Triple]) -> str:

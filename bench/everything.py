@@ -28,10 +28,12 @@ MEASUREMENTS: dict[str, list[str]] = {
     "scale": ["bench.scale"],
     "memory": ["bench.memory", "--peers"],
     "startup": ["bench.startup"],
+    "spark": ["bench.spark"],
 }
 QUICK = {"bench.broker": ["--rounds", "1", "--scale", "0.05"], "bench.latency": ["--rounds", "1"]}
 QUICK |= {"bench.features": ["--pairs", "3"], "bench.scale": ["--rounds", "1", "--scale", "0.1"]}
 QUICK |= {"bench.memory": ["--subscriptions", "0,1000"], "bench.startup": ["--rounds", "1"]}
+QUICK |= {"bench.spark": ["--rows", "20000", "--rounds", "1"]}
 
 
 def wait_for_calm(load: float) -> None:

@@ -27,10 +27,12 @@ from daemon.wires import Wires
 from grapevine.filters import EVERYTHING, Filter, parse
 from grapevine.wire import encode, encode_attributes, encode_publications, encode_publish, identify
 from grapevine.wire.messages import PROTOCOL, Attach, ClientAdvertise, ClientSubscribe, Marks, Publication
+from matching import kernel
 from matching.index import Index
 from overlay.links.session import Kind
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
+from overlay.tree import runs
 
 COMMITTED = Path(__file__).with_name("guard.json")
 TOLERANCE = 0.10
@@ -71,6 +73,7 @@ class Bench:
     def turn(self, wire: Any, frames: list[bytes]) -> None:
         for frame in frames:
             self.receiver.take(wire, memoryview(frame), NOW)
+        self.receiver.hand_over(NOW)
         self.core.tick(NOW)
         out = self.core.flush(NOW)
         self.sender.send_all(out.sends)
@@ -173,6 +176,12 @@ def count(name: str) -> dict[str, float]:
     return {"bytecodes": round(counter.bytecodes / measured, 2), "calls": round(counter.calls / measured, 2)}
 
 
+def variant() -> str:
+    """Which figures this tree is held against: Python's version, and whether the inner loops are compiled."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    return python if kernel.module is None or runs.compiled is None else f"{python} compiled"
+
+
 def compare(found: dict[str, dict[str, float]], committed: dict[str, dict[str, float]]) -> list[str]:
     """What has grown beyond the tolerance."""
     grown = []
@@ -190,7 +199,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("bench.guard", description=str(__doc__).partition("\n")[0])
     parser.add_argument("--commit", action="store_true", help="write the figures of this tree")
     options = parser.parse_args()
-    python = ".".join(map(str, sys.version_info[:2]))
+    python = variant()
     found = {name: count(name) for name in WORKLOADS}
     everything = json.loads(COMMITTED.read_text()) if COMMITTED.exists() else {}
     if options.commit:

@@ -115,7 +115,7 @@ class RawProbe:
                 frame = self.reader.socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 break
-            if self.reader.take(frame):
+            if self.reader.take(memoryview(frame)):
                 message = decode(frame)
                 assert isinstance(message, Deliver)
                 payloads += [publication.payload for publication in message.publications]

@@ -17,7 +17,8 @@ from time import process_time
 
 from bench.guard import BATCH, FRAMES_A_TURN, NOW, WORKLOADS, Bench
 from grapevine.filters import EVERYTHING
-from grapevine.wire import decode, encode_deliver, encode_publications, encode_publish
+from grapevine.wire import decode, encode_publications, encode_publish
+from grapevine.wire.codec import write_deliver
 from grapevine.wire.messages import ClientAdvertise, ClientSubscribe, Deliver, Marks, Publication
 
 WINDOW = 1 << 40
@@ -44,7 +45,7 @@ def parts(name: str, profiler: cProfile.Profile | None) -> tuple[float, float, f
     core.flush(NOW).clear()
     while core.work(NOW):
         pass
-    frames = frames_of(attributes)
+    frames, buffer = frames_of(attributes), bytearray()
     gc.freeze()
     turns = []
     for first in range(0, len(frames), FRAMES_A_TURN):
@@ -65,7 +66,7 @@ def parts(name: str, profiler: cProfile.Profile | None) -> tuple[float, float, f
             assert isinstance(batch, Deliver)
             raw = known.setdefault(id(batch.publications[0]), None) or encode_publications(batch.publications)
             known[id(batch.publications[0])] = raw
-            encode_deliver(batch.epoch, batch.first, 0, 0, 0, raw, batch.subscriptions)  # type: ignore[arg-type]
+            write_deliver(buffer, batch.epoch, batch.first, 0, 0, 0, raw, batch.subscriptions)  # type: ignore[arg-type]
             marks.append((number, batch.first + len(batch.publications) - 1))
         encoded = process_time()
         out.clear()

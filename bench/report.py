@@ -1,7 +1,7 @@
 """`python -m bench.report [--results bench/results]`: docs/benchmarks.md and its pictures from measured documents.
 
 Every document is what a bench prints with `-o json`, kept under its name: broker.json, latency.json, memory.json,
-startup.json, scale.json, features.json. What is not there is left out, broker-1.json, broker-2.json... are one. `--check` judges broker.json against the bars
+startup.json, scale.json, features.json, spark.json. What is not there is left out, broker-1.json, broker-2.json... are one. `--check` judges broker.json against the bars
 and fails if one is missed.
 """  # noqa: E501
 
@@ -81,6 +81,7 @@ TITLES = {
     "scale": ("Cost against one thing at a time", "python -m bench.scale -o json"),
     "memory": ("Memory", "python -m bench.memory --peers -o json"),
     "startup": ("Start", "python -m bench.startup -o json"),
+    "spark": ("Spark feeds Parquet into one broker", "python -m bench.spark -o json"),
 }
 
 

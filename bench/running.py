@@ -55,12 +55,12 @@ def measure(system: System, workload: Workload) -> Figure:
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         try:
             system.start(Path(directory))
-            return _measure(system, workload)
+            return measure_started(system, workload)
         finally:
             system.stop()
 
 
-def _measure(system: System, workload: Workload) -> Figure:
+def measure_started(system: System, workload: Workload) -> Figure:
     readers, reader = _role(_subscriber, system, workload)
     writers = None
     try:

@@ -113,9 +113,12 @@ class Grapevine:
     def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         wanted, expected = _wants(workload)
-        clients = [self.client(context, f"reader{place}", -1) for place in range(len(wanted))]
-        for client, numbered in zip(clients, wanted, strict=True):
-            client.subscribe(numbered)
+        clients: list[Raw] = []
+        for place, numbered in enumerate(wanted):
+            clients.append(self.client(context, f"reader{place}", -1))
+            clients[-1].subscribe(numbered)
+            for client in clients:
+                client.attend()  # who is silent for too long is let go
         readers = Readers(clients, expected, isinstance(workload, Content), self.acknowledge_every)
         ready()
         ended = readers.read()

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 import zmq
 
 from grapevine.client.keys import client_keys, find_server
@@ -33,18 +32,26 @@ Context = zmq.Context[zmq.Socket[bytes]]
 Kind = TypeVar("Kind", bound=Message)
 
 
-class DeliverHead(msgspec.Struct, array_like=True):
-    """The first fields of a Deliver; publications stay bytes, only counted."""
-
-    epoch: int
-    first: int
-    received: int
-    settled: int
-    credit: int
-    publications: msgspec.Raw
+def _number(frame: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned number in msgpack and where the next field begins."""
+    code = frame[at]
+    if code < 0x80:
+        return code, at + 1
+    end = at + 1 + (1 << code - 0xCC)
+    return int.from_bytes(frame[at + 1 : end], "big"), end
 
 
-_HEAD = msgspec.msgpack.Decoder(DeliverHead)
+def head(frame: memoryview) -> tuple[int, int]:
+    """Of a Deliver the position of its first publication, and how many there are; they stay bytes."""
+    _, at = _number(frame, 2)  # after the kind and the array of fields
+    first, at = _number(frame, at)
+    for _ in range(3):
+        _, at = _number(frame, at)
+    code = frame[at]
+    count = (
+        code & 0x0F if code < 0xDC else int.from_bytes(frame[at + 1 : at + (3 if code == 0xDC else 5)], "big")
+    )
+    return first, count
 
 
 class Raw:
@@ -86,6 +93,11 @@ class Raw:
         elif isinstance(message, Marks):
             self.credit, self.settled = message.credit, message.settled
 
+    def attend(self) -> None:
+        """Answer what the broker asks while there is nothing else to read."""
+        while self.socket.poll(0):
+            self.answer(decode(self.socket.recv()))
+
     def confirmed(self, *requests: Message) -> None:
         """Send them and wait until all are confirmed everywhere."""
         waiting = 0
@@ -105,16 +117,13 @@ class Raw:
     def subscribe(self, numbered: list[tuple[int, Filter]]) -> None:
         self.confirmed(*[ClientSubscribe(number, number, wanted) for number, wanted in numbered])
 
-    def take(self, frame: bytes) -> int:
+    def take(self, frame: memoryview) -> int:
         """Count a delivery's publications and remember to acknowledge them."""
         if frame[0] != Deliver.kind:
             self.answer(decode(frame))
             return 0
-        head = _HEAD.decode(memoryview(frame)[1:])
-        body = memoryview(head.publications)
-        code = body[0]
-        count = code & 0x0F if code < 0xDC else int.from_bytes(body[1 : 3 if code == 0xDC else 5], "big")
-        self.taken = head.first + count - 1
+        first, count = head(frame)
+        self.taken = first + count - 1
         return count
 
     def acknowledge(self) -> None:
@@ -173,12 +182,12 @@ class Readers:
         recv, count = client.socket.recv, 0
         for _ in range(16):
             try:
-                frame = recv(zmq.NOBLOCK)
+                frame = recv(zmq.NOBLOCK, False)
             except zmq.Again:
                 break
-            taken = client.take(frame)
+            taken = client.take(frame.buffer)
             if taken and self.keep:
-                self.frames[place].append(frame)
+                self.frames[place].append(frame.bytes)
             count += taken
         return count
 
