@@ -4,7 +4,7 @@
 SHELL  := /bin/bash
 PYTHON ?= python3
 UV     ?= $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/bin/uv)
-EXTRAS ?= figures deploy
+EXTRAS ?= figures deploy spark
 GROUPS ?= dev fuzz
 BENCH  ?= everything matching
 
