@@ -79,7 +79,7 @@ def of_type(info: inspect.Type) -> Strategy:
         case inspect.ListType(item_type=item, min_length=least):
             return st.lists(of_type(item), min_size=least or 0, max_size=FEW)
         case inspect.VarTupleType(item_type=item, min_length=least):
-            return st.lists(of_type(item), min_size=least or 0, max_size=FEW).map(tuple)
+            return st.lists(of_type(item), min_size=least or 0, max_size=max(FEW, least or 0)).map(tuple)
         case inspect.TupleType(item_types=items):
             return st.tuples(*map(of_type, items))
         case inspect.DictType(key_type=key, value_type=value):
@@ -127,8 +127,8 @@ def _sample_of(info: inspect.Type) -> Any:
             return None
         case inspect.ListType(item_type=item):
             return [_sample_of(item)]
-        case inspect.VarTupleType(item_type=item):
-            return (_sample_of(item),)
+        case inspect.VarTupleType(item_type=item, min_length=least):
+            return (_sample_of(item),) * (least or 1)
         case inspect.TupleType(item_types=items):
             return tuple(map(_sample_of, items))
         case inspect.DictType(key_type=key, value_type=value):

@@ -32,12 +32,12 @@ class Stage:
 PLAIN = ("-m", "not spark and not nspawn")
 STAGES = (
     Stage("setup", 240),
-    Stage("unit", 180, (*PLAIN, "tests/unit", "tests/paper")),
-    Stage("sim", 300, (*PLAIN, "tests/sim")),
-    Stage("fuzz", 120, (*PLAIN, "tests/fuzz")),
-    Stage("system", 300, (*PLAIN, "tests/system")),
-    Stage("spark", 240, ("-m", "spark", "tests")),
-    Stage("nspawn", 120, ("-m", "nspawn", "tests")),
+    Stage("unit", 150, (*PLAIN, "tests/unit", "tests/paper")),
+    Stage("sim", 270, (*PLAIN, "tests/sim")),
+    Stage("fuzz", 30, (*PLAIN, "tests/fuzz")),
+    Stage("system", 450, (*PLAIN, "tests/system")),
+    Stage("spark", 300, ("-m", "spark", "tests")),
+    Stage("nspawn", 60, ("-m", "nspawn", "tests")),
 )
 
 

@@ -9,7 +9,7 @@ from tools.simulator.__main__ import simulate
 from tools.simulator.scenario import find
 
 
-@pytest.mark.parametrize("scenario", ["softlinks", "softlinks-unordered", "softlinks-leave"])
+@pytest.mark.parametrize("scenario", ["softlinks", "softlinks-unordered", "softlinks-leave", "moves"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_soft_links_come_and_go(scenario: str, seed: int) -> None:
     result = simulate(find(scenario), "", None, seed)
@@ -17,12 +17,33 @@ def test_soft_links_come_and_go(scenario: str, seed: int) -> None:
     assert result.owed > 0 and sum(result.faults.values()) > 0
 
 
+# Understood and mended: two neighbours that leave at once, and two with one between them.
+@pytest.mark.parametrize("seed", [38, 65])
+def test_several_leave_at_once(seed: int) -> None:
+    result = simulate(find("softlinks"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
+
+
+# Understood and mended: a word over the old link told on to the new one, a mover that forgot what it should
+# say, what waits sent to a neighbour that is being lost, a heir that could find only those below it.
+MENDED = (9, 15, 61)
+
+
+@pytest.mark.parametrize("seed", MENDED)
+def test_brokers_move_whatever_fails(seed: int) -> None:
+    result = simulate(find("moves"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
+    assert result.faults["move"] > 0
+
+
 # Where each was last seen; when the code changes, so may the seed, and the others are tried.
 SEEN_AT = {
     "exclude-list-ignored": ("softlinks", 1),
     "promotion-not-settled": ("softlinks", 1),
     "anchor-not-adjusted": ("softlinks", 1),
-}  # bypass-ban-ignored shows in few seeds: `make proof` has the time to look for one
+    "bypass-ban-ignored": ("moves-busy", 0),
+    "plane-dropped-early": ("moves-busy", 1),
+}
 
 
 @pytest.mark.parametrize("name", SEEN_AT)

@@ -108,6 +108,7 @@ class Scene:
         self.random = Random(seed)
         self.ping_s = ping_s
         self.victim = "nobody"
+        self.began = 0.0
         delta = self.random.choice((1, 2, 4))
         self.overlay = Overlay(directory, overlay={"delta": delta}, links={"ping_s": ping_s})
         self.parents: dict[str, str] = {}
@@ -134,6 +135,7 @@ class Scene:
             daemon.start()
         for daemon in self.overlay.daemons.values():
             daemon.ready(60)
+        self.began = time.time()
         publishers, subscribers = self._wanted
         for _ in range(subscribers):
             self.join()
@@ -285,7 +287,8 @@ class Scene:
             for line in daemon.log_file.read_text().splitlines():
                 if "neighbour" in line and "is disconnected" in line and self.victim not in line:
                     at = datetime.fromisoformat(line[:23]).timestamp()
-                    found.append((at - 3 * self.ping_s - 1, at + 5))
+                    if at > self.began:  # before, brokers were still looking for their parents
+                        found.append((at - 3 * self.ping_s - 1, at + 5))
         return found
 
     def judge(self) -> Verdict:

@@ -37,10 +37,15 @@ M = TypeVar("M", bound=Any)
 
 
 class Frames:
-    """One DEALER. Without `keys` the wire is plain."""
+    """One DEALER. Without `keys` the wire is plain; `through` is a place on the way to `address`."""
 
     def __init__(
-        self, address: str, keys: Path | None = None, pair: KeyPair | None = None, identity: bytes = b""
+        self,
+        address: str,
+        keys: Path | None = None,
+        pair: KeyPair | None = None,
+        identity: bytes = b"",
+        through: str = "",
     ) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.socket = self.context.socket(zmq.DEALER)
@@ -53,7 +58,7 @@ class Frames:
                 pair.public.encode(),
                 pair.secret.encode(),
             )
-        self.socket.connect(address)
+        self.socket.connect(through or address)
         self.epoch = time.time_ns() >> 8
         self.attached = False
         self.sent = 0

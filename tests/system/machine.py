@@ -66,6 +66,7 @@ class Machine:
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
         (self.root / "etc/machine-id").write_text("")
         (self.root / "etc/hostname").write_text(f"{self.name}\n")
+        (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n")
 
     def boot(self) -> None:
         words = ["systemd-nspawn", "--quiet", "--boot", f"--directory={self.root}", f"--machine={self.name}"]

@@ -161,13 +161,18 @@ def test_drain_asks_first_and_then_the_broker_leaves(pubctl: Pubctl, overlay: Ov
 def test_reload_and_diff(pubctl: Pubctl, overlay: Overlay) -> None:
     broker = overlay["b2"]
     assert pubctl.json("config", "diff", str(broker.config), "-b", "b2")["rows"] == []
-    broker.configure(broker.sections | {"log": {"level": "debug"}, "clients": {"queue": 7}})
+    broker.configure(
+        broker.sections | {"log": {"level": "debug"}, "clients": {"queue": 7}, "http": {"listen": "h:1"}}
+    )
     changed = pubctl.json("config", "diff", str(broker.config), "-b", "b2")["rows"]
     assert {row["key"]: row["takes"] for row in changed} == {
         "log.level": "reload",
-        "clients.queue": "restart",
+        "clients.queue": "reload",
+        "http.listen": "restart",
     }
-    assert pubctl.json("broker", "reload", "b2", "--yes")["rows"][0]["restart"] == ["clients.queue"]
+    assert pubctl.json("broker", "reload", "b2", "--yes")["rows"][0]["restart"] == ["http.listen"]
+    left = pubctl.json("config", "diff", str(broker.config), "-b", "b2")["rows"]
+    assert [row["key"] for row in left] == ["http.listen"], "it is not in force yet"
 
 
 def test_watch_goes_on_until_interrupted(pubctl: Pubctl) -> None:
@@ -248,7 +253,7 @@ def test_the_demo_ends_by_itself_and_everything_was_exact(tmp_path: Path) -> Non
     pubctl = Pubctl(tmp_path / "keys")
     pubctl.environment["TMPDIR"] = str(tmp_path)
     picture = tmp_path / "overlay.svg"
-    document = pubctl.json("demo", "--for", "2s", "--picture", str(picture))
+    document = pubctl.json("demo", "--plain", "--for", "2s", "--picture", str(picture))
     assert document["exact"]
     assert document["brokers"] >= 7
     assert document["publications"] == document["delivery_logs"]["events"]["accept"] == 2400
@@ -262,7 +267,7 @@ def test_the_demo_ends_by_itself_and_everything_was_exact(tmp_path: Path) -> Non
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     pubctl = Pubctl(tmp_path / "keys")
     pubctl.environment["TMPDIR"] = str(tmp_path)
-    demo = pubctl.start("demo", "--for", "60s", "--picture", str(tmp_path / "overlay.svg"))
+    demo = pubctl.start("demo", "--plain", "--for", "60s", "--picture", str(tmp_path / "overlay.svg"))
     eventually(lambda: len(processes_of(tmp_path)) > 3, timeout_s=20)
     time.sleep(1)
     demo.send_signal(number)

@@ -1,5 +1,5 @@
-"""Strangers get nothing and cost the honest little: no key, wrong key, forged routing ids, random bytes,
-half-open connections by the thousand."""
+"""Strangers get nothing and cost the honest little: no key, wrong key, forged routing ids, replayed frames,
+random bytes, half-open connections by the thousand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import zmq
 
 from grapevine.client.keys import KeyPair, client_keys
 from grapevine.wire import encode, identify
-from grapevine.wire.messages import Attach, Attached, Marks, Ping, Reset
+from grapevine.wire.messages import Attach, Attached, Deliver, Marks, Ping, Reset
 from tests.system.frames import Frames
 from tests.system.overlay import Daemon, Overlay, eventually
+from tests.system.tap import Tap
 
 
 def new_pair() -> KeyPair:
@@ -114,6 +115,38 @@ def test_a_forged_routing_id_speaks_for_nobody(overlay: Overlay) -> None:
         publisher.publish([{"n": 1}])
         assert forger.receive(0.5) is None, "what was for the first client went to its forger"
         assert isinstance(forger.attach("second"), Attached)
+
+
+def test_a_replayed_frame_is_taken_once(overlay: Overlay) -> None:
+    """Who hears the wire can say the same again, here or on another connection, and is not understood."""
+    daemon = overlay.start("b1", links={"ping_s": 10.0})
+    pair = client_keys(daemon.keys)
+    with (
+        Tap(daemon.address) as tap,
+        Frames(daemon.address, daemon.keys, pair) as subscriber,
+        Frames(daemon.address, daemon.keys, pair, through=tap.address) as publisher,
+        Frames(f"ipc://{daemon.control}") as admin,
+    ):
+        subscriber.attach("subscriber")
+        subscriber.subscribe()
+        publisher.attach("publisher")
+        publisher.advertise()
+        publisher.publish([{"n": 1}])
+        publisher.settled()
+        assert len(subscriber.deliveries(1)) == 1
+        tap.quiet()
+        links = _row(admin)["clients"]
+        answer = tap.replay_elsewhere()
+        assert b"READY" not in answer, "no session begins"
+        assert _row(admin)["clients"] == links
+        tap.replay_here()
+        assert not any(isinstance(subscriber.receive(0.3), Deliver) for _ in range(5))
+        assert _row(admin)["accepted"] == 1
+
+
+def _row(admin: Frames) -> dict[str, int]:
+    row: dict[str, int] = admin.command("broker.ls")[1]["brokers"][0]
+    return row
 
 
 def test_unknown_links_are_told_to_greet_and_garbage_is_not_answered(plain: Overlay) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.system.machine import Machine, machine
-from tests.system.overlay import eventually
+from tests.system.overlay import ROOT, eventually
 
 pytestmark = [pytest.mark.nspawn, pytest.mark.slow]
 
@@ -19,15 +19,30 @@ ROOT_ADDRESS = "tcp://127.0.0.1:7470"
 WATCHDOG_S = 2
 
 
+WALKED: list[str] = []  # what the guide's lines printed
+
+
+def guide_lines() -> list[str]:
+    """What the operator's guide says to type on a fresh host, up to a second broker on it."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "operate.md").read_text(), re.DOTALL)
+    first, second = (block.splitlines() for block in blocks[:2])
+    return [*first, second[0]]
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """b1 - b2, b1 - b3, installed as the guide says and running."""
+    """b1 - b2 by the lines of the operator's guide, b1 - b3, all running. The guide's first two lines
+    make the environment; here it comes from uv's cache, since the machine has no network."""
     with machine(tmp_path_factory.mktemp("machine")) as booted:
         booted.install()
-        for name, port in PORTS.items():
-            words = ["--neighbour", ROOT_ADDRESS] if name != "b1" else []
-            words += ["--listen", f"tcp://127.0.0.1:{port}", "--now", "--yes"]
-            booted.run("pubctl", "unit", "install", name, *words)
+        making, rest = guide_lines()[:2], guide_lines()[2:]
+        assert "venv /opt/grapevine" in making[0] and "pip install" in making[1]
+        typed = "\n".join(["set -e", *rest])
+        edit(booted, "/srv/walk", typed)
+        at_a_terminal = r"printf 'y\ny\ny\n' | script --quiet --return --command 'sh -e /srv/walk' /dev/null"
+        WALKED.append(booted.run("sh", "-c", at_a_terminal).stdout)
+        words = ["--neighbour", ROOT_ADDRESS, "--listen", f"tcp://127.0.0.1:{PORTS['b3']}", "--now", "--yes"]
+        booted.run("pubctl", "unit", "install", "b3", *words)
         yield booted
 
 
@@ -43,6 +58,13 @@ def edit(host: Machine, path: str, text: str) -> None:
     file = host.root / path.lstrip("/")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
+
+
+def test_the_guide_leads_from_a_fresh_machine_to_running_units(host: Machine) -> None:
+    """Every line ended well, or there would be no machine; and these are what they made."""
+    for name in ("b1", "b2"):
+        assert host.shows(f"grapevined@{name}", "ActiveState") == "active", WALKED[0]
+    assert (host.root / "etc/grapevine/b1.toml").exists()
 
 
 def test_three_instances_are_ready_and_know_each_other(host: Machine) -> None:

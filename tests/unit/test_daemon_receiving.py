@@ -14,7 +14,7 @@ from daemon.sockets import Socket
 from daemon.watch import Watch
 from daemon.wires import Door, Wires
 from grapevine.wire import encode, identify
-from grapevine.wire.messages import Attach, Marks
+from grapevine.wire.messages import Attach, Marks, Publication, Publish
 from overlay.core import Core
 from overlay.settings import CoreSettings
 
@@ -113,3 +113,56 @@ def test_connections_are_limited(entrance: Entrance) -> None:
     taken = [entrance.comes(b"%d" % n, "one", GREETING, descriptor=n) for n in range(1, 6)]
     assert [number > 0 for number in taken] == [True, True, True, False, False]
     assert entrance.receiver.refused["connections"] == 2
+
+
+class Taking:
+    """A core that notes what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int, int]] = []
+
+    def publications(self, number: int, batch: Publish, now: float) -> None:
+        self.heard.append((number, batch.first, len(batch.publications)))
+
+    def receive(self, number: int, message: object, now: float) -> None:
+        self.heard.append((number, 0, 0))
+
+
+def published(first: int, count: int, epoch: int = 1) -> memoryview:
+    some = [Publication(b"\x80", b"", number) for number in range(first, first + count)]
+    return memoryview(encode(Publish(epoch, first, some)))
+
+
+def test_batches_that_follow_each_other_on_a_wire_are_one(entrance: Entrance) -> None:
+    entrance.comes(b"a", "one", GREETING, descriptor=1)
+    entrance.comes(b"b", "two", GREETING, descriptor=2)
+    one, two = entrance.door.wires[b"a"], entrance.door.wires[b"b"]
+    core = Taking()
+    receiver = entrance.receiver
+    receiver.core = core  # type: ignore[assignment]
+    for wire, frame in (
+        (one, published(1, 3)),
+        (one, published(4, 2)),
+        (two, published(1, 1)),
+        (one, published(6, 1)),
+        (one, published(9, 1)),  # a gap
+        (one, published(10, 1, epoch=2)),
+        (one, memoryview(MARKS)),
+        (one, published(11, 1, epoch=2)),
+    ):
+        receiver.take(wire, frame, 1.0)
+    receiver.hand_over(1.0)
+    receiver.hand_over(1.0)
+    n, m = one.number, two.number
+    assert core.heard == [(n, 1, 5), (m, 1, 1), (n, 6, 1), (n, 9, 1), (n, 10, 1), (n, 0, 0), (n, 11, 1)]
+    assert receiver.publications == 10
+
+
+def test_what_was_read_before_a_link_is_closed_reaches_the_core(entrance: Entrance) -> None:
+    entrance.comes(b"a", "one", GREETING)
+    wire = entrance.door.wires[b"a"]
+    heard = []
+    entrance.core.publications = lambda number, batch, now: heard.append(number)  # type: ignore[method-assign]
+    entrance.receiver.take(wire, published(1, 1), 1.0)
+    entrance.receiver.close(wire, 1.0, "a test")
+    assert heard == [wire.number] and wire.number not in entrance.core.links

@@ -35,7 +35,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "daemon": ("daemon", "overlay", "grapevine.client.keys", *BELOW_OVERLAY),
     "tools.simulator": ("tools.simulator", "overlay", "matching", "grapevine"),
     "tools.reproduce": ("tools.reproduce", "tools.simulator", "overlay", "matching", "grapevine"),
-    "tools.pubctl": ("tools", "daemon.settings", "grapevine"),
+    "tools.pubctl": ("tools", "daemon.settings", "pipeline", "grapevine"),
     "tools.deploy": ("tools", "daemon.settings", "grapevine"),
     "tools": ("tools", "grapevine"),
     "pipeline": ("pipeline", "grapevine"),

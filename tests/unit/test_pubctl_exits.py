@@ -142,8 +142,12 @@ CALLS = sorted(set(re.findall(r"(?:^\$ |`)pubctl ([^`\n]+)", GUIDE.read_text(), 
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_guide_shows_commands_that_exist(call: str) -> None:
+def test_the_guide_shows_commands_that_exist(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Parsed to the last word, not run; prose may name a command without its arguments."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "before.json").write_text("{}")
     words = prepare(shlex.split(re.sub(r" > \S+\.svg$", "", call)))
     command: click.Command = root
     context = None

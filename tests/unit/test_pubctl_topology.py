@@ -136,3 +136,22 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: Any, said: str) -> N
         file.write_text(content)
     with pytest.raises(Failure, match=said):
         read(file)
+
+
+def test_when_brokers_and_clients_start() -> None:
+    content = {
+        "broker": [{"name": "a"}, {"name": "b", "neighbours": ["a"], "start_s": 1.5}],
+        "client": [{"kind": "publisher", "broker": "a", "attributes": {"x": "y", "on": True}, "start_s": 2}],
+    }
+    plan = build(content)
+    assert [broker.start_s for broker in plan.brokers] == [0.0, 1.5]
+    assert plan.clients[0].name == "publisher1"
+    words = plan.clients[0].words("tcp://h:1")
+    assert words[words.index("--after") + 1] == "2.0s"
+    assert words[-2:] == ["x='y'", "on=true"]
+    content["broker"][1]["start_s"] = -1
+    content["client"].append({"kind": "subscriber", "broker": "a", "name": "b"})
+    with pytest.raises(Failure) as failure:
+        build(content)
+    assert "b: start_s is no time before the start" in str(failure.value)
+    assert "client b: a broker has this name" in str(failure.value)

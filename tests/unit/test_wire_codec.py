@@ -17,13 +17,12 @@ from grapevine.wire import (
     decode_attributes,
     encode,
     encode_attributes,
-    encode_batch,
-    encode_deliver,
     encode_publications,
     encode_publish,
     limits,
 )
 from grapevine.wire import messages as wire
+from grapevine.wire.codec import write_batch, write_deliver
 from grapevine.wire.messages import KINDS, MESSAGES, RESERVED, Publication
 from tests import strategies
 from tests.messages import messages_of, publications
@@ -51,9 +50,13 @@ def test_kinds_are_distinct_and_none_is_promised_twice() -> None:
 def test_publications_encoded_once_fit_into_every_frame(many: list[Publication]) -> None:
     raw = encode_publications(many)
     lists = [b"\1\0\0\0"] * len(many)
-    assert decode(encode_batch(1, 2, 3, 4, 5, raw)) == wire.Batch(1, 2, 3, 4, 5, many)
+    buffer = bytearray(b"what was in it before" * 100)
+    for encoded in (raw, many):
+        write_batch(buffer, 1, 2, 3, 4, 5, encoded)
+        assert decode(buffer) == wire.Batch(1, 2, 3, 4, 5, many)
+        write_deliver(buffer, 1, 2, 3, 4, 5, encoded, lists)
+        assert decode(buffer) == wire.Deliver(1, 2, 3, 4, 5, many, lists)
     assert decode(encode_publish(1, 2, raw)) == wire.Publish(1, 2, many)
-    assert decode(encode_deliver(1, 2, 3, 4, 5, raw, lists)) == wire.Deliver(1, 2, 3, 4, 5, many, lists)
 
 
 def test_a_client_may_send_four_fields_of_a_publication() -> None:

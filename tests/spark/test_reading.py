@@ -1,0 +1,92 @@
+"""spark.readStream.format("grapevine"): what is delivered while the query runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grapevine
+from tests.spark.feeding import Brokers
+
+
+def publish(brokers: Brokers, job: str, rows: range) -> None:
+    with grapevine.connect(brokers.fed.address, keys=str(brokers.fed.keys), name=f"{job}-writer") as client:
+        for row in rows:
+            client.publish({"job": job, "row": row, "price": row / 4, "even": row % 2 == 0}, b"%d" % row)
+        client.flush(timeout=30)
+
+
+def collect(spark: Any, name: str, rows: int) -> list[Any]:
+    deadline = time.monotonic() + 60
+    while True:
+        found: list[Any] = spark.table(name).collect()
+        if len(found) >= rows or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)
+
+
+def subscribed(brokers: Brokers, query: Any) -> None:
+    """The query's subscriber is there when its first trigger is over."""
+    deadline = time.monotonic() + 60
+    while not query.recentProgress and query.isActive and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("most", ["", "7"])
+def test_rows_of_a_declared_schema(spark: Any, brokers: Brokers, most: str) -> None:
+    job = f"read{most}"
+    options = brokers.options(filter=f"job = '{job}'", **({"maxRowsPerTrigger": most} if most else {}))
+    frame = (
+        spark.readStream.format("grapevine")
+        .schema("row LONG, price DOUBLE, even BOOLEAN, job STRING, missing STRING, payload BINARY")
+        .options(**options)
+        .load()
+    )
+    query = frame.writeStream.format("memory").queryName(job).start()
+    subscribed(brokers, query)
+    publish(brokers, job, range(50))
+    rows = collect(spark, job, 50)
+    assert query.exception() is None
+    batches = [progress["numInputRows"] for progress in query.recentProgress]
+    query.stop()
+    assert sorted(tuple(row) for row in rows) == [
+        (row, row / 4, row % 2 == 0, job, None, b"%d" % row) for row in range(50)
+    ]
+    assert not most or max(batches) <= int(most)
+
+
+def test_rows_without_a_schema(spark: Any, brokers: Brokers) -> None:
+    frame = spark.readStream.format("grapevine").options(**brokers.options(filter="job = 'plain'")).load()
+    query = frame.writeStream.format("memory").queryName("plain").start()
+    subscribed(brokers, query)
+    publish(brokers, "plain", range(3))
+    rows = collect(spark, "plain", 3)
+    query.stop()
+    row = min(rows, key=lambda row: row.sequence)
+    assert row.attributes == {"job": "plain", "row": "0", "price": "0.0", "even": "true"}
+    assert (row.publisher, row.broker, row.payload) == ("plain-writer", "b1", b"0")
+    assert abs(row.accepted_at.timestamp() - time.time()) < 120
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("filter", "job =", "option filter: expected a value"),
+        ("startingOffsets", "earliest", "it is latest"),
+        ("subscribe", "x", "unknown option 'subscribe'"),
+    ],
+)
+def test_planning_says_so(spark: Any, brokers: Brokers, option: str, value: str, says: str) -> None:
+    options = {**brokers.options(filter="job = 'x'"), option: value}
+    with pytest.raises(Exception, match="PYTHON") as raised:
+        spark.readStream.format("grapevine").options(**options).load()
+    assert says in str(raised.value)
+
+
+def test_a_batch_cannot_be_read(spark: Any, brokers: Brokers, tmp_path: Path) -> None:
+    options = brokers.options(filter="job = 'x'")
+    with pytest.raises(Exception, match="use readStream"):
+        spark.read.format("grapevine").options(**options).load().collect()

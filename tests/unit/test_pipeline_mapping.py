@@ -1,0 +1,144 @@
+"""Columns to attributes and payload, from words and from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.mapping import Attribute, Payload, from_file, from_words, suggested
+from pipeline.shaping import planned
+from pipeline.source import Source, opened
+from pipeline.trouble import NOT_FOUND, USAGE, Trouble
+
+
+def test_words() -> None:
+    mapping = from_words(
+        "symbol, price=close, volume:int, size=volume:number, class='a, b''s: c=d'", "json:a, b"
+    )
+    assert mapping.attributes == [
+        Attribute("symbol", "symbol"),
+        Attribute("price", "close"),
+        Attribute("volume", "volume", "int"),
+        Attribute("size", "volume", "number"),
+        Attribute("class", value="a, b's: c=d"),
+    ]
+    assert mapping.payload == Payload(columns=["a", "b"])
+    assert mapping.columns() == ["symbol", "close", "volume", "a", "b"]
+    assert from_words("", "").attributes == from_words("*", "").attributes == []
+    assert from_words("a:b", "raw").attributes == [Attribute("a:b", "a:b")]  # no type of ours: part of a name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("a, a", "twice"), ("'x'", "without a name"), ("a='x", "not understood"), ("=a", "name")],
+)
+def test_wrong_words(words: str, said: str) -> None:
+    with pytest.raises(Trouble, match=said) as error:
+        from_words(words, "")
+    assert error.value.code == USAGE
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mapping.toml"
+    path.write_text(
+        "[attributes]\nsymbol = 'symbol'\nclass = \"'STOCK'\"\n"
+        "price = { column = 'close', type = 'number' }\n"
+        "weight = { value = 1.5 }\nflag = true\n[payload]\ncolumns = ['open']\n[time]\ncolumn = 'date'\n"
+    )
+    mapping = from_file(path)
+    assert mapping.attributes == [
+        Attribute("symbol", "symbol"),
+        Attribute("class", value="STOCK"),
+        Attribute("price", "close", "number"),
+        Attribute("weight", value=1.5),
+        Attribute("flag", value=True),
+    ]
+    assert (mapping.payload.columns, mapping.time.column) == (["open"], "date")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[attribute]\na = 'a'", "attribute: unknown"),
+        ("[attributes]\na = {}", "give a column or a value"),
+        ("[attributes]\na = { column = 'a', kind = 'int' }", "kind"),
+        ("[attributes]\na = { column = 'a', type = 'date' }", "date"),
+        ("[attributes", "not TOML"),
+        ("[payload]\ncolumn = 'a'\ncolumns = ['b']", "not both"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mapping.toml"
+    path.write_text(text)
+    with pytest.raises(Trouble, match=said) as error:
+        from_file(path)
+    assert error.value.code == USAGE
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "type"),
+    [
+        (["1", "-20", ""], "int"),
+        (["1", "2.5", "1e3", ".5"], "number"),
+        (["True", "false"], "bool"),
+        (["1", "x"], "string"),
+        (["007", "12"], "string"),  # an identifier would lose its zeros
+        (["0", "0.5"], "number"),
+        (["12345678901234567890"], "number"),
+        (["", ""], "string"),
+        (["2004-01-01"], "string"),
+    ],
+)
+def test_the_type_that_values_suggest(values: list[str], type: str) -> None:
+    assert suggested(values) == type
+
+
+def test_csv_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "quotes.csv"
+    path.write_text('symbol,volume,"the close"\nYHOO,100,1.5\n"A,B",200,2\n')
+    source = opened(str(path))
+    assert source.kinds == {"symbol": "string", "volume": "int", "the close": "number"}
+    assert source.header == 'symbol,volume,"the close"'
+
+
+def test_json_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text('{"a": 1, "b": [1], "c": "x", "d": true, "e": 1}\n{"a": 2, "e": 2.5, "c": 7}\n{"half')
+    assert opened(str(path)).kinds == {"a": "int", "b": "nested", "c": "string", "d": "bool", "e": "number"}
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    for path, code in ((tmp_path / "no.csv", NOT_FOUND), (tmp_path, NOT_FOUND)):
+        with pytest.raises(Trouble) as error:
+            opened(str(path))
+        assert error.value.code == code
+    (tmp_path / "x.dat").write_text("1")
+    with pytest.raises(Trouble, match="--format"):
+        opened(str(tmp_path / "x.dat"))
+    (tmp_path / "x.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(Trouble, match="two columns are called a"):
+        opened(str(tmp_path / "x.csv"))
+
+
+def source(**kinds: str) -> Source:
+    return Source("quotes.csv", "csv", ["quotes.csv"], kinds)
+
+
+def test_a_missing_column_is_told_with_the_nearest() -> None:
+    with pytest.raises(Trouble, match=r"quotes.csv: no column volum: did you mean volume\?") as error:
+        planned(source(volume="int", symbol="string"), from_words("volum", ""))
+    assert error.value.code == USAGE
+    with pytest.raises(Trouble, match="there are a"):
+        planned(source(a="int"), from_words("", "zzzz"))
+
+
+def test_a_type_that_can_be_no_attribute_is_told_with_advice() -> None:
+    with pytest.raises(Trouble, match=r"column t is timestamp.*t:string or t:number") as error:
+        planned(source(t="timestamp"), from_words("", ""))
+    assert error.value.code == USAGE
+    with pytest.raises(Trouble, match="column tags is nested"):
+        planned(source(tags="nested", a="int"), from_words("tags", ""))
+    assert planned(source(t="timestamp"), from_words("t:string", ""))[0].type == "string"
+    assert [a.name for a in planned(source(a="int", raw="string"), from_words("", "raw"))] == ["a"]

@@ -1,0 +1,65 @@
+"""Two neighbours tell us the same thing: whose word counts, and from when."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from overlay.core import Core
+from overlay.links.session import Peer
+from overlay.profiles import tree_broker
+from overlay.settings import CoreSettings
+from overlay.tree.table import Change, Table
+
+KEY = (1, 1)
+
+
+@pytest.fixture
+def core() -> Core:
+    return tree_broker("b0", 1, CoreSettings(), Random(0), ("test://b0",))
+
+
+def neighbour(core: Core, number: int, *, linked: bool, synced: bool, ever: bool) -> Peer:
+    peer = Peer(core, number, f"b{number}")
+    link: Any = object()  # only whether there is one is looked at
+    peer.link = link if linked else None
+    peer.synced_by_peer, peer.ever_synced = synced, ever
+    return peer
+
+
+def told_by_both(
+    core: Core, old: dict[str, bool], new: dict[str, bool]
+) -> tuple[Table[str], Peer, Peer, Change]:
+    table: Table[str] = Table()
+    first, second = neighbour(core, 1, **old), neighbour(core, 2, **new)
+    table.learn(KEY, "word", first)
+    _, change = table.learn(KEY, "word", second)
+    return table, first, second, change
+
+
+SYNCED = {"linked": True, "synced": True, "ever": True}
+FRESH = {"linked": True, "synced": False, "ever": False}
+BROKEN = {"linked": False, "synced": False, "ever": True}
+BACK = {"linked": True, "synced": False, "ever": True}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "yields"),
+    [
+        (SYNCED, SYNCED, False),
+        (SYNCED, FRESH, False),
+        (BROKEN, SYNCED, True),
+        (BROKEN, FRESH, False),  # it may repeat what somebody heard from us
+        (FRESH, SYNCED, True),  # so may the old one, who gets no publication before its SyncDone
+        (FRESH, FRESH, False),
+        (BACK, SYNCED, False),
+    ],
+)
+def test_whose_word_counts(core: Core, old: dict[str, bool], new: dict[str, bool], yields: bool) -> None:
+    table, first, second, change = told_by_both(core, old, new)
+    entry = table.by_key[KEY]
+    assert (change is Change.MOVED) == yields
+    assert entry.source is (second if yields else first)
+    assert (first.shadows, second.shadows) == ((1, 0) if yields else (0, 1))
