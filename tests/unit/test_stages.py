@@ -58,8 +58,51 @@ def test_a_stage_fails_when_its_run_does(
     program = tmp_path / "uv"
     program.write_text(f"#!/bin/sh\n{write}\nexit {code}\n")
     program.chmod(0o755)
-    assert run_pytest(Stage("x", 1), str(program)) == (ok, counts)
+    assert run_pytest(Stage("x", 1), str(program)) == (ok, counts, [])
 
 
 def test_a_stage_without_a_folder_has_no_tests() -> None:
-    assert run_pytest(Stage("x", 1, ("-m", "not spark", "tests/no-such-folder")), "false") == (True, {})
+    assert run_pytest(Stage("x", 1, ("-m", "not spark", "tests/no-such-folder")), "false") == (True, {}, [])
+
+
+PASS = '<testcase classname="tests.system.test_a" name="test_well"/>'
+FAIL = '<testcase classname="tests.system.test_a" name="test_ill[2]"><failure/></testcase>'
+
+
+@pytest.mark.parametrize(
+    ("tries", "again", "ok", "counts", "unsteady"),
+    [
+        (2, f'tests="1">{PASS}', True, {"passed": 2, "failed": 0, "skipped": 0}, 1),
+        (2, f'tests="1" failures="1">{FAIL}', False, {"passed": 1, "failed": 1, "skipped": 0}, 0),
+        (1, f'tests="1">{PASS}', False, {"passed": 1, "failed": 1, "skipped": 0}, 0),
+    ],
+)
+def test_a_second_try_is_for_few_and_is_told(
+    tries: int,
+    again: str,
+    ok: bool,
+    counts: dict[str, int],
+    unsteady: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stages, "REPORTS", tmp_path)
+    first = f'<testsuites><testsuite tests="2" failures="1">{PASS}{FAIL}</testsuite></testsuites>'
+    (tmp_path / "first").write_text(first)
+    (tmp_path / "second").write_text(f"<testsuites><testsuite {again}</testsuite></testsuites>")
+    program = tmp_path / "uv"
+    program.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/calls
+case "$*" in
+*again.xml*) cp {tmp_path}/second {tmp_path}/x.again.xml; ! grep -q "<failure" {tmp_path}/second ;;
+*) cp {tmp_path}/first {tmp_path}/x.xml; exit 1 ;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    ill = "tests/system/test_a.py::test_ill[2]"
+    assert run_pytest(Stage("x", 1, tries=tries), str(program)) == (ok, counts, [ill] * unsteady)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == tries
+    assert tries == 1 or calls[1].endswith(ill)
