@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 import msgspec
@@ -27,6 +27,7 @@ from tools.pubctl.invocation import current
 SCHEMES = ("tcp://", "ipc://")
 KEY_NAME = "user"
 Argument: TypeAlias = str | int | float | bool | None
+STARTING_S = 3.0
 MARGIN = 0.9  # of our time the overlay gets to answer
 
 
@@ -54,11 +55,19 @@ def locate(broker: str, keys: Path | None = None) -> str:
         return f"tcp://{broker}"
     if broker.startswith(("/", "./", "../", "~")):
         return f"ipc://{Path(broker).expanduser().absolute()}"
-    directory = keys or default_directory()
-    for entry in read_entries(directory):
-        if entry.kind == "broker" and entry.name == broker and entry.addresses:
-            return entry.addresses[0]
-    raise Failure(f"no broker named {broker} in {directory}: give its address", NOT_FOUND)
+    return _named(broker, keys or default_directory())
+
+
+def _named(broker: str, directory: Path) -> str:
+    """Its address from the keys directory. One that was started a moment ago is about to write it there."""
+    until = monotonic() + STARTING_S
+    while True:
+        for entry in read_entries(directory):
+            if entry.kind == "broker" and entry.name == broker and entry.addresses:
+                return entry.addresses[0]
+        if monotonic() > until:
+            raise Failure(f"no broker named {broker} in {directory}: give its address", NOT_FOUND)
+        sleep(0.05)
 
 
 class Channel:
