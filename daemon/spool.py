@@ -2,12 +2,14 @@
 
 A file is a row of pieces, each with its length and its number of rows before it. A daemon that was killed
 leaves at most a torn last piece, which is cut off when the file is met again. Nothing in a name comes from
-outside as it is: the query's is a digest, and stands in a file of its own beside the rows.
+outside as it is: the query's is a digest, and stands in a file of its own beside the rows. The last of the
+disk is not for rows: the broker's own records must still find room when jobs have filled the rest.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -16,10 +18,14 @@ from typing import BinaryIO
 
 from daemon.errors import Failure, next_step
 from daemon.logs import log
+from daemon.state import replace_file
 from overlay.feeding.spool import Held, SpoolError, StageKey
 
 OPEN_FILES = 256
+LEFT_FREE = 64 << 20  # bytes of the disk
+QUERY = "query"
 _HEAD = Struct(">II")  # bytes, rows
+_NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.rows")
 
 
 class DiskSpool:
@@ -28,6 +34,7 @@ class DiskSpool:
         self._held: dict[StageKey, Held] = {}
         self._bytes: dict[StageKey, int] = {}
         self._files: dict[StageKey, BinaryIO] = {}
+        self._named: set[str] = set()  # queries whose folder says so
         self._size = 0
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,10 +55,13 @@ class DiskSpool:
     # --- writing -----------------------------------------------------------------------------------
 
     def append(self, key: StageKey, rows: int, content: bytes) -> None:
+        record = _HEAD.pack(len(content), rows) + content
         try:
+            disk = os.statvfs(self.directory)
+            if disk.f_bavail * disk.f_frsize < LEFT_FREE + len(record):
+                raise SpoolError(f"the disk of {self.directory} is full")
             file = self._open(key)
             before = self._bytes[key]
-            record = _HEAD.pack(len(content), rows) + content
             if file.write(record) != len(record):  # a full disk writes less and says nothing
                 os.ftruncate(file.fileno(), before)
                 file.seek(before)
@@ -78,10 +88,11 @@ class DiskSpool:
             if len(self._files) >= OPEN_FILES:
                 self._close(next(iter(self._files)))
             folder = self._folder(key.query)
-            if not folder.exists():
-                folder.mkdir(mode=0o700)
-                (folder / "query").write_text(key.query)
+            if key.query not in self._named:  # whatever a daemon has left there that was killed just here
+                folder.mkdir(mode=0o700, exist_ok=True)
+                replace_file(folder / QUERY, key.query.encode())
                 _sync_directory(self.directory)
+                self._named.add(key.query)
             file = open(self._path(key), "ab", buffering=0)  # noqa: SIM115 (it stays open)
             self._held.setdefault(key, Held(0, 0))
             self._bytes.setdefault(key, 0)
@@ -95,9 +106,12 @@ class DiskSpool:
     # --- reading and going -------------------------------------------------------------------------
 
     def read(self, key: StageKey) -> Iterator[bytes]:
-        with open(self._path(key), "rb") as file:
-            while head := file.read(_HEAD.size):
-                yield file.read(_HEAD.unpack(head)[0])
+        try:
+            with open(self._path(key), "rb") as file:
+                while len(head := file.read(_HEAD.size)) == _HEAD.size:
+                    yield file.read(_HEAD.unpack(head)[0])
+        except OSError as error:
+            raise SpoolError(f"{self.directory}: {next_step(error)}") from None
 
     def drop(self, key: StageKey) -> None:
         if key not in self._held:
@@ -109,7 +123,8 @@ class DiskSpool:
         try:
             self._path(key).unlink(missing_ok=True)
             if not any(other.query == key.query for other in self._held):
-                (folder / "query").unlink(missing_ok=True)
+                self._named.discard(key.query)
+                (folder / QUERY).unlink(missing_ok=True)
                 folder.rmdir()
         except OSError as error:
             log.warning("staged rows: %s: %s", folder, next_step(error))
@@ -127,14 +142,19 @@ class DiskSpool:
         return self._folder(key.query) / f"{key.batch}-{key.partition}-{key.attempt}.rows"
 
     def _recover(self) -> None:
+        for half in self.directory.glob(f"*/.{QUERY}.*"):
+            half.unlink(missing_ok=True)
         for folder in self.directory.iterdir():
             try:
-                query = (folder / "query").read_text()
-            except OSError:
+                query = (folder / QUERY).read_bytes().decode()
+            except (OSError, ValueError):
                 continue  # not one of ours, or made by a daemon that was killed at once: nothing is in it
+            if folder != self._folder(query):
+                continue
+            self._named.add(query)
             for path in folder.glob("*.rows"):
-                batch, partition, attempt = map(int, path.stem.split("-"))
-                self._measure(StageKey(query, batch, partition, attempt), path)
+                if (match := _NAME.fullmatch(path.name)) is not None:
+                    self._measure(StageKey(query, *map(int, match.groups())), path)
 
     def _measure(self, key: StageKey, path: Path) -> None:
         """Count what is whole, cut off what is torn."""

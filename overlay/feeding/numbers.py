@@ -2,7 +2,9 @@
 
 A writer that gives its own incarnation and sequence numbers asks for its numbers to be kept. From then on the
 highest settled one is its *mark*: what comes again up to there counts as settled at once. The mark moves in
-memory and is on disk when NumbersNoted says so. There is a bound, and an age; the longest unused go first.
+memory and is on disk when NumbersNoted says so; also when its writer's link breaks, and every second while
+marks move: a broker that is killed soon after its writer was still knows how far that came. There is a bound,
+and an age; the longest unused go first.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from overlay.settings import CoreSettings, FeedingSettings
 
 Source = tuple[int, int]  # (publisher, incarnation)
 RECORD = "numbers"
+NOTE_S = 1.0  # marks that have moved are on disk after this
 
 
 class Mark(msgspec.Struct, array_like=True, gc=False):
@@ -43,6 +46,7 @@ class Numbers(Quiet):
         self.repeated = 0  # publications that were settled before
         # Of those attached: (position, sequence number at it) of what is not settled yet.
         self._unsettled: dict[Session, deque[tuple[int, int]]] = {}
+        self._moved = False  # since the last note
         self._drained = attachments.drained
         attachments.drained = self._flushed
 
@@ -81,6 +85,17 @@ class Numbers(Quiet):
             _, sequence = waits.popleft()
             if mark is not None and sequence > mark.sequence:
                 mark.sequence = sequence
+                if not self._moved:
+                    self._moved = True
+                    self.core.timers.at(self.core.now + NOTE_S, self._note)
+
+    def _note(self, now: float) -> None:
+        if self._moved:
+            self._write()
+
+    def _write(self) -> None:
+        self._moved = False
+        self.core.out.journal.append(Record(RECORD, tuple(self.marks.values())))
 
     def on_note(self, client: Client, message: NoteNumbers, now: float) -> None:
         source = message.publisher, message.incarnation
@@ -88,7 +103,7 @@ class Numbers(Quiet):
         mark.used_at = now
         self.marks[source] = mark  # the longest unused comes first
         self._forget_old(now)
-        self.core.out.journal.append(Record(RECORD, tuple(self.marks.values())))
+        self._write()
         self.core.tell(NumbersNoted(message.request, mark.sequence), client)
 
     def _forget_old(self, now: float) -> None:
@@ -97,6 +112,10 @@ class Numbers(Quiet):
             if mark.used_at >= oldest and len(self.marks) <= self.settings.publishers:
                 break
             del self.marks[source]
+
+    def link_down(self, session: Session, now: float) -> None:
+        if session in self._unsettled:
+            self._note(now)
 
     def link_lost(self, session: Session, now: float) -> None:
         self._unsettled.pop(session, None)

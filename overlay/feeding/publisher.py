@@ -67,7 +67,7 @@ class QueryPublisher:
         if taken is not None:
             return f"a client named {self.name} is attached here"
         for other in self.advertisements.of_publisher(id):
-            if other.incarnation != incarnation:
+            if other.incarnation != incarnation and other.home != self.core.id:
                 return f"a publisher named {self.name} is at {other.home_name}"
         client = self.client = self.attachments.admit_inside(self.name, incarnation, now)
         client.grant(may_publish, client.may_ask)

@@ -40,7 +40,9 @@ class Spool(Protocol):
     def keep(self, key: StageKey) -> None:
         """Everything of this stage is on disk when this returns."""
 
-    def read(self, key: StageKey) -> Iterator[bytes]: ...
+    def read(self, key: StageKey) -> Iterator[bytes]:
+        """Its pieces; SpoolError where they cannot be read any more."""
+
     def drop(self, key: StageKey) -> None: ...
 
 

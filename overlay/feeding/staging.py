@@ -30,7 +30,7 @@ from overlay.behaviour import Quiet, Status
 from overlay.clients.attachments import Attachments
 from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.feeding.publisher import QueryPublisher
+from overlay.feeding.publisher import ROW_BITS, QueryPublisher
 from overlay.feeding.spool import Held, Spool, SpoolError, StageKey
 from overlay.links.session import Kind, Session
 from overlay.links.sync import Sync
@@ -90,6 +90,7 @@ class Staging(Quiet):
         self._stages: dict[Session, dict[int, StageKey]] = {}
         self._begun_at: dict[StageKey, float] = {}
         self._waiters: dict[tuple[str, int], list[tuple[Client, int]]] = {}
+        self._obstacles: dict[str, str] = {}  # query -> why its decided batch is not published yet
         self._drained = attachments.drained
         attachments.drained = self._flushed
         sync.on_ready.append(self._ready)
@@ -198,11 +199,17 @@ class Staging(Quiet):
         else:
             waiting = self._decide(known, message, client.may_publish, now)
         self._waiters.setdefault((message.query, message.batch), []).append((client, message.request))
-        self.core.tell(BatchState(message.request, "decided", waiting.rows), client)
+        why = self._obstacles.get(message.query, "")
+        self.core.tell(BatchState(message.request, "decided", waiting.rows, text=why), client)
 
     def _refusal(self, known: QueryState | None, message: CommitBatch) -> tuple[str, str] | None:
         if known is not None and len(known.decided) >= WAITING:
             return "busy", f"{WAITING} batches of this query wait to be published"
+        most = self.settings.queries
+        if known is None and sum(bool(state.decided) for state in self.queries.values()) >= most:
+            return "limit", f"batches of {most} queries wait to be published"
+        if sum(part.rows for part in message.parts) >= 1 << ROW_BITS:
+            return "limit", f"a batch has fewer than {1 << ROW_BITS} rows"
         for part in message.parts:
             held = self.spool.held(StageKey(message.query, message.batch, part.partition, part.attempt))
             if held is None or held.rows != part.rows:
@@ -265,24 +272,38 @@ class Staging(Quiet):
             publisher = self.publishers[query] = QueryPublisher(
                 self.core, self.attachments, self.advertisements, query, decided.publisher, self._finished
             )
+        self._make_room(publisher, now)
         why_not = publisher.advertise(decided.advertisement, decided.may_publish, now)
         if why_not:
-            self.core.note(now, f"batch {decided.batch} of query {query} waits: {why_not}")
+            if self._obstacles.get(query) != why_not:
+                self.core.note(now, f"batch {decided.batch} of query {query} waits: {why_not}")
+            self._obstacles[query] = why_not
             return  # the sweep tries again
+        self._obstacles.pop(query, None)
         again = query in self._restarted
         self._restarted.discard(query)
         publisher.publish(decided.batch, self._pieces(query, decided), again, now)
 
+    def _make_room(self, publisher: QueryPublisher, now: float) -> None:
+        """Queries may publish under one name, one after the other: one without work lets go of it."""
+        for query, other in list(self.publishers.items()):
+            if other is not publisher and other.name == publisher.name and not other.busy:
+                other.end(now)
+                if not self.queries[query].decided:
+                    del self.publishers[query]
+
     def _pieces(self, query: str, decided: Decided) -> Iterator[bytes]:
         for part in decided.parts:
             key = StageKey(query, decided.batch, part.partition, part.attempt)
-            if part.rows and self.spool.held(key) is None:
-                self.core.note(
-                    self.core.now, f"batch {decided.batch} of query {query}: {part.rows} rows are gone"
-                )
+            try:
+                if part.rows and self.spool.held(key) is None:
+                    raise SpoolError(f"{part.rows} rows are gone")
+                if part.rows:
+                    yield from self.spool.read(key)
+            except SpoolError as error:
+                self.core.note(self.core.now, f"batch {decided.batch} of query {query}: {error}")
                 self.core.refuse("staged rows")
-            elif part.rows:
-                yield from self.spool.read(key)
+                self.publishers[query].damaged += 1
 
     def _finished(self, publisher: QueryPublisher, now: float) -> None:
         state = self.queries[publisher.query]
@@ -298,6 +319,10 @@ class Staging(Quiet):
         for client, request in self._waiters.pop((state.query, decided.batch), ()):
             self.core.tell(BatchState(request, "settled", decided.rows, refused, text), client)
         self._publish_next(state.query, now)
+        for query in list(self.queries):  # whoever waits for the name, the earliest decision first
+            other = self.publishers.get(query)
+            if other is not None and other is not publisher and other.name == publisher.name:
+                self._publish_next(query, now)
 
     def _flushed(self, client: Client) -> None:
         self._drained(client)

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.filters.normal import Filter
-from grapevine.wire.fields import Body, Count, Id, Name, Number, Text
+from grapevine.wire.fields import Batch, Body, Count, Id, Name, Number, Rows, Text
 from grapevine.wire.limits import STAGED_PARTS
 
 
@@ -24,7 +24,7 @@ class StageBegin(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 200
     stage: Count
     query: Name
-    batch: Count
+    batch: Batch
     partition: Number
     attempt: Count  # drawn at random
 
@@ -35,7 +35,7 @@ class StagePiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 201
     stage: Count
     piece: Count
-    rows: Count
+    rows: Rows
     content: Body
 
 
@@ -79,7 +79,7 @@ class CommitBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 204
     request: Count
     query: Name
-    batch: Count
+    batch: Batch
     publisher: Name
     advertisement: Filter
     parts: StagedParts
@@ -91,7 +91,7 @@ class AbortBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 205
     request: Count
     query: Name
-    batch: Count
+    batch: Batch
 
 
 class BatchState(msgspec.Struct, frozen=True, array_like=True, gc=False):

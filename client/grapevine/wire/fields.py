@@ -18,6 +18,8 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # of a client's subscription or advertisement
 Hops: TypeAlias = Annotated[int, Meta(ge=0, le=limits.HOPS)]
 Flags: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF)]
+Batch: TypeAlias = Annotated[int, Meta(ge=0, le=limits.BATCH_NUMBER)]  # of a query that feeds
+Rows: TypeAlias = Annotated[int, Meta(ge=0, le=limits.BATCH_PUBLICATIONS)]  # of one frame
 Policy: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0.0, le=limits.SECONDS)]  # the bounds refuse NaN and infinity
 

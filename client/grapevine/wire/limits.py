@@ -18,4 +18,5 @@ TEXT_BYTES = 64 * 1024
 ADDRESSES = 256  # in one message
 SETTINGS = 256  # entries of HELLO's settings and of a command's arguments
 STAGED_PARTS = 65_536  # partitions of one batch
+BATCH_NUMBER = 2**31 - 2  # a row's sequence number is batch + 1 above 32 bits of row, and a Count
 SECONDS = 1e12  # times and durations
