@@ -432,7 +432,7 @@ class Greeting(Quiet):
             "name": peer.name,
             "state": "suspended" if peer.link is None else "ready" if peer.synced_by_peer else "syncing",
             "parent": peer.dialled,
-            "round_trip_ms": round(peer.round_trip_s * 1000, 3),
+            "round_trip_ms": round(peer.round_trip_s * 1000, 3) or None,  # none before the first pong
             "sent": peer.out.sent,
             "received": peer.received_total,
             "unsettled": peer.out.unsettled,

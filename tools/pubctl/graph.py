@@ -112,7 +112,7 @@ def _enter(graph: Graph, here: str, link: Row) -> None:
     edge = graph.edges.setdefault((upper, lower), Edge(upper, lower, link["state"]))
     if link["state"] != "ready":
         edge.state = link["state"]
-    edge.round_trip_ms = max(edge.round_trip_ms, link["round_trip_ms"])
+    edge.round_trip_ms = max(edge.round_trip_ms, link["round_trip_ms"] or 0.0)
     sent, received = link["sent"], link["received"]
     down, up = (sent, received) if here == upper else (received, sent)
     edge.down, edge.up = max(edge.down, down), max(edge.up, up)
