@@ -21,12 +21,14 @@ from daemon.settings.reference import toml_value
 from grapevine.client.keys import Entry, default_directory, entry_path
 from tools.pubctl.channel import Channel
 from tools.pubctl.failure import FAILED, TIMEOUT, Failure
+from tools.pubctl.interrupts import in_one_piece
 from tools.pubctl.topology import BrokerPlan, Sections, Topology
 
 FILE = "crew.json"
 START_S = 30.0  # of one broker
 STOP_S = 15.0
 LOOK_S = 0.03
+STARTED = 18  # where /proc/PID/stat has the start, counted from behind the state
 SOCKET_PATH_BYTES = 107  # the operating system's limit for an ipc path
 Progress = Callable[[str], None]
 
@@ -34,7 +36,7 @@ Progress = Callable[[str], None]
 class Member(msgspec.Struct):
     name: str
     pid: int
-    started: float  # by the operating system's clock
+    started: float  # see started_at
     address: str
     directory: str
     kind: str = "broker"
@@ -50,7 +52,7 @@ class Member(msgspec.Struct):
 
     @property
     def alive(self) -> bool:
-        return abs(started_at(self.pid) - self.started) < 0.05
+        return self.started > 0 and started_at(self.pid) == self.started
 
     def signal(self, number: int) -> None:
         if self.alive:
@@ -61,14 +63,14 @@ class Member(msgspec.Struct):
 
 
 def started_at(pid: int) -> float:
-    """When the process was started; 0 if there is none, or only its remains."""
-    import psutil
-
+    """When the process was started, in ticks since the machine was; 0 if there is none, or only its remains.
+    A time of day would not do: it moves when the clock is set, and a living process would not be known."""
     try:
-        process = psutil.Process(pid)
-        return 0.0 if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
         return 0.0
+    state, *numbers = status.rpartition(")")[2].split()  # after the name, which may hold anything
+    return 0.0 if state in "ZX" else float(numbers[STARTED])
 
 
 class Crew:
@@ -152,7 +154,7 @@ class Crew:
     ) -> Member:
         """A process of its own session: an interrupt of the terminal is not meant for it."""
         directory.mkdir(exist_ok=True)
-        with open(directory / "log", "ab") as log:
+        with open(directory / "log", "ab") as log, in_one_piece():
             child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -162,10 +164,10 @@ class Crew:
                 start_new_session=True,
                 env=os.environ | ({} if self.keys is None else {"GRAPEVINE_KEYS": str(self.keys)}),
             )
-        self._children.append(child)
-        member = Member(name, child.pid, started_at(child.pid), address, str(directory), kind)
-        self.members.append(member)
-        self._write()
+            self._children.append(child)
+            member = Member(name, child.pid, started_at(child.pid), address, str(directory), kind)
+            self.members.append(member)
+            self._write()
         return member
 
     def _await(self, member: Member, goal: Callable[[Member], bool], complaint: str) -> None:

@@ -14,6 +14,7 @@ import click
 
 from tools.pubctl.commands import changes, group
 from tools.pubctl.failure import NOT_FOUND, Failure
+from tools.pubctl.interrupts import interruptible, undisturbed
 from tools.pubctl.invocation import current
 from tools.pubctl.output import Column, Result, show
 from tools.pubctl.progress import bar
@@ -73,12 +74,13 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
         show(lambda: Result(rows, COLUMNS, {"directory": str(crew.directory)}))
         return
     crew.check_free()  # from here on, a failure ends all that was started
-    with bar(current(), "starting", len(plan.brokers)) as progress:
+    with interruptible(), bar(current(), "starting", len(plan.brokers)) as progress:
         try:
             crew.up(plan, progress)
             start_clients(crew, plan)
         except BaseException:
-            crew.down()
+            with undisturbed():
+                crew.down()
             raise
     current().say(f"{len(plan.brokers)} brokers are ready; PUBCTL_BROKER={plan.brokers[0].address}")
     show(lambda: listing(crew))

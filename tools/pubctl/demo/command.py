@@ -9,6 +9,7 @@ end with it, unless it is told to keep them.
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,9 +27,10 @@ from tools.pubctl.demo.collected import collect
 from tools.pubctl.demo.feeds import SETTLE_S, ClientFeeds, Feeds, SparkFeeds
 from tools.pubctl.demo.live import Live
 from tools.pubctl.demo.scene import FEEDS, SEATS, TRACED
-from tools.pubctl.demo.stage import Stage, interruptible, undisturbed
+from tools.pubctl.demo.stage import Stage
 from tools.pubctl.failure import FAILED, Failure
 from tools.pubctl.graph import Graph, add_rates, build
+from tools.pubctl.interrupts import in_one_piece, interruptible, undisturbed
 from tools.pubctl.invocation import Duration, Invocation, current
 from tools.pubctl.jobs import troubles
 from tools.pubctl.local import start_clients
@@ -91,26 +93,29 @@ def demo(
         invocation.say(
             "Spark is not installed (pip install 'grapevine-broker[spark]'): clients publish, no report page"
         )
-    stage = Stage(brokers)
-    play = Play(invocation, stage, seconds, rate, seed)
     page = None if plain else report or picture.with_name("report.html")
-    kept = False
-    with interruptible():
-        try:
-            with troubles():
-                result = play.run(picture, page)
-            emit(invocation, result)
-            if keep:
-                _keep(invocation, stage)
-                kept = True
-        finally:
-            if not kept:
-                with undisturbed():
-                    play.stop()
-                    stage.down()
-                    stage.clear()
+    with interruptible(), ExitStack() as ending:
+        with in_one_piece():
+            stage = Stage(brokers)
+            play = Play(invocation, stage, seconds, rate, seed)
+            ending.callback(_end, play, stage)
+        with troubles():
+            result = play.run(picture, page)
+        emit(invocation, result)
+        if keep:
+            _keep(invocation, stage)
+            ending.pop_all()
     if not result.extra["exact"]:
         raise Failure("not everything arrived exactly once and in order", FAILED, told=True)
+
+
+def _end(play: Play, stage: Stage) -> None:
+    with undisturbed():
+        try:
+            play.stop()
+        finally:
+            stage.down()
+            stage.clear()
 
 
 def _keep(invocation: Invocation, stage: Stage) -> None:

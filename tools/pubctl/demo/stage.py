@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from types import FrameType
 from typing import Any
 
 from daemon.settings.reference import toml_value
@@ -84,30 +80,3 @@ def free_ports(count: int) -> list[int]:
     finally:
         for probe in probes:
             probe.close()
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """A termination or a closed terminal ends the demo as an interrupt does: with everything cleaned up."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Cleaning up is not to be interrupted by the second signal of the same key press."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

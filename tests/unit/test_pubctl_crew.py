@@ -1,0 +1,54 @@
+"""What `pubctl` starts, it knows and can end, whenever it is interrupted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.pubctl.crew import Crew, started_at
+from tools.pubctl.interrupts import in_one_piece, interruptible, undisturbed
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_process_is_made_finds_it_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    made = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *words: Any, **options: Any) -> None:
+            super().__init__(*words, **options)
+            made.append(self)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr("tools.pubctl.crew.subprocess.Popen", Interrupted)
+    crew = Crew(tmp_path)
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        crew.launch("sleeper", "", tmp_path / "sleeper", SLEEPER)
+    assert [member.pid for member in crew.alive] == [made[0].pid]
+    assert [member.pid for member in Crew(tmp_path).members] == [made[0].pid]
+    assert crew.down() == []  # it hears the SIGTERM
+    assert made[0].poll() == -signal.SIGTERM
+    assert started_at(made[0].pid) == 0
+
+
+def test_who_ended_before_it_was_looked_at_is_not_alive(tmp_path: Path) -> None:
+    crew = Crew(tmp_path)
+    member = crew.launch("gone", "", tmp_path / "gone", [sys.executable, "-c", ""])
+    crew._children[0].wait()
+    member.started = started_at(member.pid)
+    assert not crew.alive
+
+
+def test_handlers_are_as_they_were_afterwards() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with interruptible(), in_one_piece(), undisturbed():
+        signal.raise_signal(signal.SIGTERM)
+    assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
