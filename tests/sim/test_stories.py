@@ -162,6 +162,29 @@ def test_a_middle_broker_crashes_and_nothing_settled_is_lost() -> None:
     assert not story.judged()
 
 
+@pytest.mark.parametrize("with_its_broker", [False, True])
+def test_what_is_settled_while_a_reader_is_cut_off_waits_for_it(with_its_broker: bool) -> None:
+    """DECISIONS 2: silent for `stall_s` it holds nobody up, and gets everything when it is back."""
+    story = Story(3).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    near = story.publisher("near", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    inside = (story.brokers[2], near) if with_its_broker else (reader,)
+    story.wall(*inside, seconds=4.0)
+    back = story.world.now + 4.0
+    for x in range(1, 201):
+        (sender, near)[x % 2].publish({"x": x})
+        story.run_for(0.01)
+    story.wait(lambda: near.idle and (with_its_broker or sender.idle))
+    assert story.world.now < back, "settled before the reader was back"
+    assert story.received(reader) == []
+    story.wait(lambda: sender.idle and len(story.received(reader)) == 200)
+    for one in (0, 1):
+        assert [x for x in story.received(reader) if x % 2 == one] == [*range(2 - one, 201, 2)]
+    assert not story.judged()
+
+
 def test_a_publisher_that_restarts_under_its_name_is_heard() -> None:
     story = Story(3).begin()
     sender, reader = story.publisher("sender", 0), story.client("reader", 2)

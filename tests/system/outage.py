@@ -24,7 +24,7 @@ from typing import Any
 import grapevine
 from grapevine.client.session import State
 from grapevine.filters import parse
-from tests.system.exactness import Published, Publisher, Reader, Subscriber, Verdict
+from tests.system.exactness import Published, Publisher, Reader, Subscriber, judged
 from tests.system.lab import NamespaceLab
 from tests.system.overlay import eventually
 
@@ -36,6 +36,7 @@ SUBSCRIBERS = {"s1": 1, "s2": 2, "s3": 3, "s4": 4, "s5": 5}
 FILTERS = ("n >= 0", "class = 'STOCK'", "class = 'BOND' and n > 200")
 STALL_S = 1.5  # a client that is silent for so long holds nobody up
 HEARD_S = 0.3  # until all brokers know what a broker that is back has told them
+CATCH_UP_S = 60.0
 Gap = tuple[float, float]
 
 
@@ -44,6 +45,7 @@ class Scene:
         self.lab = lab
         self.over = threading.Event()
         self.cut: Gap = (0.0, 0.0)
+        self.recovered = False  # from the cut: everybody has had what was published after it
         self.publishers: list[Publisher] = []
         self.subscribers: list[Subscriber] = []
         self.threads: list[threading.Thread] = []
@@ -79,6 +81,18 @@ class Scene:
                 lost = [n for first, last in error.ranges for n in range(first, last + 1)]
                 self.wrong.append(f"{publisher.name}: undelivered {lost[:5]}, {len(lost)} in all")
             self._note_settled(publisher)
+
+    def catch_up(self) -> None:
+        """Everybody gets again what is published now. A client may take itself for attached long after its
+        broker has given its link up: it says nothing while its packets wait for their next repetition."""
+        last = {publisher.name: len(publisher.sent) for publisher in self.publishers}
+        eventually(lambda: all(self._has_later(s, last) for s in self.subscribers), CATCH_UP_S)
+
+    def _has_later(self, subscriber: Subscriber, last: dict[str, int]) -> bool:
+        everything = subscriber.readers[0]
+        everything.take()
+        newest = dict(everything.got)  # the last of each publisher stays
+        return subscriber.whole() and all(newest.get(name, 0) > number for name, number in last.items())
 
     def close(self) -> None:
         self.over.set()
@@ -116,7 +130,7 @@ class Scene:
             whole = attached and (who.whole() if isinstance(who, Subscriber) else True)
             if whole and session._epoch != epoch:
                 begin = last_whole - STALL_S
-                if self.cut[0] and begin - 10 < (self.cut[1] or now):
+                if self.cut[0] and not self.recovered:
                     begin = min(begin, self.cut[0])
                 who.gaps.append((begin, now))
                 epoch = session._epoch
@@ -136,21 +150,16 @@ class Scene:
         outages = self.outages()
         for who in (*self.publishers, *self.subscribers):
             who.gaps = [(begin, _heard(end, outages)) for begin, end in who.gaps]
-        verdict = Verdict([], wrong=self.wrong)
-        sent = {(p.name, n): (p, one) for p in self.publishers for n, one in p.sent.items()}
-        for subscriber in self.subscribers:
-            for reader in subscriber.readers:
-                reader.take()
-                verdict.hear(reader, sent)
+        verdict = judged([], self.publishers, self.subscribers)
         began, ended = self.cut
-        within = [one for _, one in sent.values() if began <= one.at <= ended]
+        sent = [one for publisher in self.publishers for one in publisher.sent.values()]
         return {
             "published": len(sent),
-            "while_cut": len(within),
+            "while_cut": sum(began <= one.at <= ended for one in sent),
             "owed": verdict.owed,
             "came": verdict.came,
             "excused": verdict.excused,
-            "wrong": verdict.wrong[:20],
+            "wrong": [*self.wrong, *verdict.wrong][:20],
             "gaps": sum(len(who.gaps) for who in (*self.publishers, *self.subscribers)),
         }
 
@@ -210,7 +219,8 @@ def _cut_off(scene: Scene, lab: NamespaceLab, cut_s: float) -> None:
     time.sleep(cut_s)
     lab.link(CUT_HOST, "up")
     scene.cut = (scene.cut[0], time.time())
-    eventually(lambda: all(s.whole() for s in scene.subscribers), 40)
+    scene.catch_up()
+    scene.recovered = True
 
 
 def _upgrade(scene: Scene, lab: NamespaceLab) -> None:
@@ -218,7 +228,7 @@ def _upgrade(scene: Scene, lab: NamespaceLab) -> None:
     command = lab.command("upgrade", "--rolling", "--yes", "-q")
     subprocess.run(command, env=lab.environment, stdout=subprocess.DEVNULL, check=True, timeout=200)
     assert all(before[path] != pid for path, pid in lab.pids().items()), "a broker was not restarted"
-    eventually(lambda: all(s.whole() for s in scene.subscribers), 40)
+    scene.catch_up()
 
 
 if __name__ == "__main__":
