@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 from bitarray import bitarray
@@ -118,9 +118,9 @@ def test_a_thousand_brokers_are_bounded_pieces() -> None:
         evaluation = Evaluation(nodes, 1)
         worst_s, more = 0.0, True
         while more:
-            began = perf_counter()
+            began = process_time()
             more = evaluation.step()
-            worst_s = max(worst_s, perf_counter() - began)
+            worst_s = max(worst_s, process_time() - began)
         assert len(evaluation.candidates) == len(nodes)
         assert worst_s < 0.1, f"{worst_s * 1000:.1f} ms"
 
@@ -177,6 +177,6 @@ def star_and_chain(size: int) -> dict[int, Node]:
 
 
 def timed(nodes: dict[int, Node]) -> float:
-    began = perf_counter()
+    began = process_time()
     relocation_target(Evaluation(nodes, 1).run(), 1, "delay", 1)
-    return perf_counter() - began
+    return process_time() - began

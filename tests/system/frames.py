@@ -32,6 +32,7 @@ from grapevine.wire.messages import (
     Publication,
     Publish,
 )
+from tests.system.overlay import SOON_S
 
 M = TypeVar("M", bound=Any)
 
@@ -75,7 +76,7 @@ class Frames:
     def send(self, message: Message) -> None:
         self.socket.send(encode(message))
 
-    def receive(self, timeout_s: float = 5.0) -> Message | None:
+    def receive(self, timeout_s: float = SOON_S) -> Message | None:
         if not self.socket.poll(int(timeout_s * 1000)):
             return None
         message = decode(self.socket.recv())
@@ -83,7 +84,7 @@ class Frames:
             self.send(Pong(message.sent_at))
         return message
 
-    def expect(self, kind: type[M], timeout_s: float = 5.0) -> M:
+    def expect(self, kind: type[M], timeout_s: float = SOON_S) -> M:
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             if isinstance(message := self.receive(left), kind):
@@ -118,7 +119,7 @@ class Frames:
         self.send(Publish(self.epoch, self.sent + 1, publications))
         self.sent += len(publications)
 
-    def settled(self, timeout_s: float = 5.0) -> None:
+    def settled(self, timeout_s: float = SOON_S) -> None:
         """Wait until all that was published is settled."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -126,7 +127,7 @@ class Frames:
             if marks.settled >= self.sent:
                 return
 
-    def deliveries(self, count: int, timeout_s: float = 5.0) -> list[Publication]:
+    def deliveries(self, count: int, timeout_s: float = SOON_S) -> list[Publication]:
         """The next `count` publications, acknowledged."""
         got: list[Publication] = []
         while len(got) < count:

@@ -46,7 +46,7 @@ def test_up_traffic_down(lab: Lab) -> None:
         sub = subscriber.subscribe("n > 0")
         publisher.publish({"n": 1})
         publisher.flush(20)
-        message = sub.next(timeout=10)
+        message = sub.next(timeout=30)
         assert message is not None
         assert message.hops == 2
     assert "listening on" in lab("logs", "--lines", "50")
@@ -84,7 +84,7 @@ def test_a_rolling_upgrade_under_traffic(lab: Lab) -> None:
             publisher.publish({"n": 1})
         publisher.flush(30)
         got: list[int] = []
-        while count + AFTER not in got and (batch := sub.next_batch(count, timeout=10)):
+        while count + AFTER not in got and (batch := sub.next_batch(count, timeout=30)):
             got += [message.sequence for message in batch]
         assert all(first < second for first, second in pairwise(got))
         assert got[-AFTER:] == list(range(count + 1, count + AFTER + 1))

@@ -22,7 +22,7 @@ def served(overlay: Overlay, name: str, parent: str = "") -> tuple[Daemon, str]:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -49,7 +49,7 @@ def test_metrics_count_what_happened(overlay: Overlay) -> None:
         for n in range(10):
             publisher.publish({"n": n})
         publisher.flush()
-        assert len(sub.next_batch(4, timeout=5)) == 4
+        assert len(sub.next_batch(4, timeout=30)) == 4
         found = samples(url)
     assert found["grapevine_publications_accepted_total"] == 10
     assert found["grapevine_publications_delivered_total"] == 4
@@ -115,7 +115,7 @@ def test_nothing_can_be_changed(overlay: Overlay, verb: str) -> None:
     daemon, url = served(overlay, "b1")
     assert get(f"{url}/api/v1/{verb}")[0] == 404
     with pytest.raises(urllib.error.HTTPError, match="501"):
-        urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/{verb}", method="POST"), timeout=5)
+        urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/{verb}", method="POST"), timeout=30)
     assert daemon.process is not None and daemon.process.poll() is None
 
 

@@ -93,7 +93,7 @@ def test_publish_subscribe_trace(pubctl: Pubctl, overlay: Overlay) -> None:
     assert delivered["settled"]
     pubctl("pub", "x=9")
     pubctl("pub", "x=13", "text='4'")
-    out, _ = reader.communicate(timeout=20)
+    out, _ = reader.communicate(timeout=60)
     got = [json.loads(line) for line in out.splitlines()]
     assert reader.returncode == 0
     assert [(m["attributes"], m["payload"], m["hops"], m["broker"]) for m in got] == [
@@ -215,11 +215,12 @@ def test_local_up_again_after_down(tmp_path: Path) -> None:
     """Brokers that ran before wait for the neighbours they had: all must be started before any is ready."""
     pubctl = Pubctl(tmp_path / "keys")
     file = tmp_path / "again.toml"
-    file.write_text(f"generate = {{ shape = 'line', brokers = 3 }}\nport = {free_port()}\n")
+    file.write_text(
+        f"generate = {{ shape = 'line', brokers = 3 }}\nport = {free_port()}\n"
+        "[defaults.links]\nlost_after_s = 300.0\n"  # longer than `up` would wait
+    )
     for _ in range(2):
-        began = time.monotonic()
         pubctl("local", "up", str(file), "--dir", str(tmp_path / "run"))
-        assert time.monotonic() - began < 20  # less than it takes to give a neighbour up
         pubctl("local", "down", str(file), "--dir", str(tmp_path / "run"))
 
 
@@ -268,7 +269,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: int) 
     pubctl = Pubctl(tmp_path / "keys")
     pubctl.environment["TMPDIR"] = str(tmp_path)
     demo = pubctl.start("demo", "--plain", "--for", "60s", "--picture", str(tmp_path / "overlay.svg"))
-    eventually(lambda: len(processes_of(tmp_path)) > 3, timeout_s=20)
+    eventually(lambda: len(processes_of(tmp_path)) > 3, timeout_s=60)
     time.sleep(1)
     demo.send_signal(number)
     demo.communicate(timeout=60)

@@ -144,7 +144,7 @@ def test_the_library_says_not_allowed(daemon: Daemon) -> None:
     secret.chmod(0o600)
     with grapevine.connect(daemon.address, name="p", keys=pair) as client:
         with pytest.raises(grapevine.NotAllowed, match="no role subscriber"):
-            client.subscribe("n > 1", timeout=5)
+            client.subscribe("n > 1", timeout=30)
         client.publish({"class": "NEWS"})
         with pytest.raises(grapevine.NotAllowed):
             client.flush(5)

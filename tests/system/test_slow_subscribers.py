@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -19,23 +18,23 @@ def connect(daemon: Daemon, name: str, **options: object) -> grapevine.Client:
 
 
 def pump(daemon: Daemon, reader: grapevine.Subscription, publisher: grapevine.Client, count: int) -> float:
-    """Publications a second from `publisher` to `reader`."""
+    """What the broker computes for each publication from `publisher` to `reader`, in seconds."""
     got = 0
     done = threading.Event()
 
     def read() -> None:
         nonlocal got
-        while got < count and (batch := reader.next_batch(10_000, timeout=20)):
+        while got < count and (batch := reader.next_batch(10_000, timeout=60)):
             got += len(batch)
         done.set()
 
     threading.Thread(target=read).start()
-    began = time.monotonic()
+    began = daemon.cpu_s()
     for _ in range(count):
         publisher.publish({"topic": "t"}, b"x" * 500)
     publisher.flush(timeout=60)
-    assert done.wait(30) and got == count
-    return count / (time.monotonic() - began)
+    assert done.wait(60) and got == count
+    return (daemon.cpu_s() - began) / count
 
 
 @pytest.mark.slow
@@ -58,7 +57,7 @@ def test_stalled_readers_stop_nobody(overlay: Overlay, stalled: int) -> None:
         eventually(lambda: all(client.dropped > 0 for client in asleep))
         for client in asleep:
             client.close(0)
-    assert during > before * 0.4, (before, during)  # a guard on a busy machine; the claim of 0.8 is measured
+    assert during < before / 0.3, (before, during)  # a guard; the claim of 0.8 is measured alone
     window_mb = 65_536 * 700 / 1e6  # what a publisher may have unsettled
     assert grown < window_mb + stalled * (queue * 700 / 1e6), f"{grown} MB more"
 
@@ -88,8 +87,8 @@ def test_sigterm_under_load_loses_nothing_settled(overlay: Overlay) -> None:
             if number == 10_000:
                 os.kill(first.pid, signal.SIGTERM)
         publisher.flush(timeout=60)
-        assert first.wait(15) == 0
-        time.sleep(0.3)
+        assert first.wait() == 0
+        eventually(lambda: len(got) >= sent)
         stop.set()
         thread.join()
     assert got == list(range(1, sent + 1))

@@ -23,18 +23,15 @@ from tests.system.overlay import ROOT, Daemon, Overlay, eventually
 
 
 def test_start_to_ready_and_idle_memory(overlay: Overlay) -> None:
-    began = time.monotonic()
     daemon = overlay.start("b1")
-    assert time.monotonic() - began < 3.0, "a bound for a loaded machine; bench.startup has the figure"
+    assert daemon.cpu_s() < 2.0, "a guard; bench.startup has the figure"
     assert daemon.memory_mb() < 50
 
 
 def test_sigterm_stops_with_zero_and_leaves_nothing(overlay: Overlay) -> None:
     daemon = overlay.start("b1")
     assert daemon.control.exists()
-    began = time.monotonic()
     assert daemon.stop() == 0
-    assert time.monotonic() - began < 3.0
     assert not daemon.control.exists()
     assert "stopped" in daemon.log()
 
@@ -118,7 +115,7 @@ def test_systemd_is_told(overlay: Overlay, tmp_path: Path) -> None:
 def failing(daemon: Daemon, *arguments: str) -> tuple[int, str]:
     """Exit code and the one line of a daemon that cannot start."""
     command = [sys.executable, "-m", "daemon.main", "--config", str(daemon.config), *arguments]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, env=os.environ)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=os.environ)
     lines = ended.stderr.splitlines()
     assert len(lines) == 1, ended.stderr
     return ended.returncode, lines[0]
@@ -156,7 +153,7 @@ def in_a_full_disk(daemon: Daemon) -> subprocess.CompletedProcess[str]:
     mount = f"mount -t tmpfs -o size=4k tmpfs {state} || exit 77"
     run = f"exec {sys.executable} -m daemon.main --config {daemon.config}"
     command = ["unshare", "--mount", "--map-root-user", "sh", "-c", f"{mount}; {run}"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("curve", [False, True])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import socket
 import threading
-import time
 from pathlib import Path
 
 import zmq
@@ -28,23 +27,23 @@ def attach_of(name: str) -> Attach:
     return Attach(1, 1, name, identify(name), 5, 5, 1000, 0)
 
 
-def rate(daemon: Daemon, pair: KeyPair | None, keys: Path | None, name: str, count: int = 20_000) -> float:
-    """Publications a second of an honest pair of clients, settled."""
+def cost(daemon: Daemon, pair: KeyPair | None, keys: Path | None, name: str, count: int = 20_000) -> float:
+    """What the broker computes for each publication of an honest pair of clients, in seconds."""
     with Frames(daemon.address, keys, pair) as subscriber, Frames(daemon.address, keys, pair) as publisher:
         subscriber.attach(f"{name}-sub")
         subscriber.subscribe()
         publisher.attach(f"{name}-pub")
         publisher.advertise()
-        reader = threading.Thread(target=subscriber.deliveries, args=(count, 30.0))
+        reader = threading.Thread(target=subscriber.deliveries, args=(count, 60.0))
         reader.start()
-        began = time.monotonic()
+        began = daemon.cpu_s()
         for _ in range(count // 500):
             publisher.publish([{"n": 1}] * 500, b"x" * 100)
             while publisher.sent - publisher.taken > 5_000:
                 publisher.taken = publisher.expect(Marks).settled
-        publisher.settled(30)
+        publisher.settled(60)
         reader.join()
-        return count / (time.monotonic() - began)
+        return (daemon.cpu_s() - began) / count
 
 
 def test_a_key_in_the_directory_gets_in_and_others_do_not(overlay: Overlay) -> None:
@@ -181,19 +180,19 @@ def test_repeated_mistakes_end_a_link(plain: Overlay) -> None:
 def test_random_bytes_and_half_open_connections(overlay: Overlay) -> None:
     daemon = overlay.start("b1")
     pair = client_keys(daemon.keys)
-    before = rate(daemon, pair, daemon.keys, "before")
+    before = cost(daemon, pair, daemon.keys, "before")
     host, port = daemon.address.removeprefix("tcp://").split(":")
     chance = random.Random(7)
     opened = []
     for number in range(1000):
-        connection = socket.create_connection((host, int(port)), timeout=5)
+        connection = socket.create_connection((host, int(port)), timeout=30)
         if number % 2:
             connection.sendall(chance.randbytes(chance.randrange(1, 200)))
         opened.append(connection)
-    during = rate(daemon, pair, daemon.keys, "during")
+    during = cost(daemon, pair, daemon.keys, "during")
     memory = daemon.memory_mb()
     for connection in opened:
         connection.close()
-    assert during > before / 3, (before, during)  # the guard; `make proof` measures the fifth
+    assert during < before * 3, (before, during)  # the guard; `make proof` measures the fifth
     assert memory < 100
     assert daemon.stop() == 0

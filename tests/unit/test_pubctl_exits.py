@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shlex
 import socket
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -131,10 +131,16 @@ def test_version_loads_nothing_and_is_quick() -> None:
     command = [sys.executable, "-m", "tools.pubctl.main", "--version"]
     times = []
     for _ in range(5):
-        began = time.monotonic()
+        began = _children_cpu_s()
         subprocess.run(command, check=True, capture_output=True, env=os.environ)
-        times.append(time.monotonic() - began)
+        times.append(_children_cpu_s() - began)
     assert min(times) < 0.2, times
+
+
+def _children_cpu_s() -> float:
+    """What processes that have ended took of the processor: the machine may be busy with others."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
