@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from overlay.settings import RelocationSettings
 from tools.reproduce.grape import planned
 from tools.reproduce.grape_bars import bars
-from tools.reproduce.grape_experiment import Experiment, Outcome, Setting
+from tools.reproduce.grape_counted import counted
+from tools.reproduce.grape_experiment import Experiment, Outcome
 from tools.reproduce.grape_pictures import draw
+from tools.reproduce.grape_placing import Setting
 from tools.reproduce.grape_rows import Done, orders, rows, waits
+from tools.reproduce.grape_selection import Evaluated
 from tools.reproduce.kept import Kept
 from tools.reproduce.quotes import generated_symbols
 from tools.reproduce.row import Row
@@ -26,6 +30,12 @@ FAITHFUL = {
     "load100": (1.0, 0.030, 300.0, 5.0),
     "delay100": (1.5, 0.040, 150.0, 3.0),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a selection takes is a measurement's business."""
+    monkeypatch.setattr("tools.reproduce.grape_rows.timed", lambda seed, brokers: Evaluated(1.0, 0.5, 2))
 
 
 def outcome(rate: float, used: float, delay_ms: float, hops: float) -> Outcome:
@@ -79,21 +89,45 @@ def test_what_was_kept_is_not_measured_again(tmp_path: Path) -> None:
 
 
 def test_every_x_is_planned() -> None:
-    settings = list(planned(False))
-    assert {s.holders for s in settings if (s.name, s.workload) == ("POP", "clustered")} == set(range(1, 64))
-    assert {s.publishers for s in settings} == {40} and {s.publishers for s in planned(False, True)} == {8}
-    assert len(set(settings)) == len(settings)
+    plan = list(planned(False))
+    counted_x = {s.holders for part, s in plan if (s.name, part) == ("POP", "clustered")}
+    assert counted_x == set(range(1, 64))
+    assert {s.publishers for _, s in plan} == {40} and {s.publishers for _, s in planned(True)} == {8}
+    assert len({s for _, s in plan}) == len(plan)
+    sent = {(s.name, s.holders) for part, s in plan if part == "simulated"}
+    assert sent == {(s.name, s.holders) for part, s in plan if part == "matched"}
+
+
+SMALL: dict[str, Any] = {"brokers": 7, "seconds": 100.0, "measured_s": 20.0, "seed": 5}
+
+
+def relocation(name: str) -> RelocationSettings | None:
+    return next(s.relocation for part, s in planned(True) if (part, s.name) == ("simulated", name))
 
 
 def test_a_small_experiment_moves_its_publisher() -> None:
     """Seven brokers, one publisher, subscribers at one broker: it ends up there and hops fall."""
     quotes = generated_symbols(Random(1), 1, days=200)
-    size: dict[str, Any] = {"brokers": 7, "publishers": 1, "seconds": 80.0, "measured_s": 20.0, "seed": 5}
-    baseline = Experiment(Setting("baseline", 1, "clustered", **size), quotes, None).run()
-    chosen = next(s for s in planned(True) if s.name == "load100").relocation
-    moved = Experiment(Setting("load100", 1, "clustered", chosen, **size), quotes, None).run()
+    baseline = Experiment(Setting("baseline", 1, "clustered", publishers=1, **SMALL), quotes, None).run()
+    setting = Setting("load100", 1, "clustered", relocation("load100"), publishers=1, **SMALL)
+    moved = Experiment(setting, quotes, None).run()
     assert moved.moves == 1 and moved.hops == 1.0 < baseline.hops
     assert moved.selections and moved.memory > baseline.memory
+
+
+@pytest.mark.parametrize("workload", ["clustered", "random"])
+@pytest.mark.parametrize("name", ["baseline", "load100", "delay100", "POP"])
+def test_counting_comes_to_what_sending_does(name: str, workload: str) -> None:
+    quotes = generated_symbols(Random(1), 3, days=200)
+    settings = relocation(name)
+    if settings is not None:  # every publication is traced, so that chance has no part in it
+        settings = replace(settings, threshold=40, traces_max=1_000_000)
+    setting = Setting(name, 4, workload, settings, publishers=3, **SMALL)
+    sent, told = Experiment(setting, quotes, None).run(), counted(setting, quotes, None)
+    assert told.moves == sent.moves
+    assert told.input_utilisation == pytest.approx(sent.input_utilisation, rel=0.03)
+    assert (told.hops, told.delay_ms) == pytest.approx((sent.hops, sent.delay_ms), rel=0.03)
+    assert told.control_rate == pytest.approx(sent.control_rate, rel=0.03)
 
 
 def test_pictures(tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ COLUMNS = (
 @click.option("--quick", is_flag=True, help="Few settings, small and short.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="Directory of real data.")
 @click.option("--pictures", type=click.Path(path_type=Path), help="Directory to draw the curves into.")
-@click.option("--small", is_flag=True, help="Every setting, small and short (grape).")
 @click.option("--keep", type=click.Path(path_type=Path), help="File to go on from when run again (grape).")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per processor]")
 def reproduce(
@@ -43,16 +42,15 @@ def reproduce(
     quick: bool,
     data: Path | None,
     pictures: Path | None,
-    small: bool,
     keep: Path | None,
     jobs: int | None,
 ) -> None:
     """Measure a paper's figures again and print them beside the paper's own numbers."""
-    if (keep is not None or small) and name != "grape":
-        raise click.UsageError(f"{name} takes minutes: --keep and --small are for grape")
+    if keep is not None and name != "grape":
+        raise click.UsageError(f"{name} takes minutes: --keep is for grape")
     invocation = current()
     module = import_module(MODULES[name])
-    own = {"keep": keep, "small": small} if name == "grape" else {}
+    own = {"keep": keep} if name == "grape" else {}
     rows = module.reproduce(
         quick, data, jobs or os.cpu_count() or 1, lambda done, of: invocation.say(f"{done} of {of}"), **own
     )

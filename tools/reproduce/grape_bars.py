@@ -1,4 +1,4 @@
-"""`python -m tools.reproduce.grape_bars [--small]`: POP's and GRAPE's figures against what they must show.
+"""`python -m tools.reproduce.grape_bars [--quick]`: POP's and GRAPE's figures against what they must show.
 
 One bar a line of JSON's `bars`: what is measured, its value, its limit, whether it holds. The figures are
 those of `pubctl reproduce grape`; a file that it has written may be given instead of a run.
@@ -69,15 +69,15 @@ def _most(what: str, row: Row, limit: float) -> Bar:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few settings, small and short")
-    parser.add_argument("--small", action="store_true", help="every setting, small and short")
     parser.add_argument("--data", type=Path, help="directory of real data")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="file to go on from when run again")
     parser.add_argument("--rows", type=Path, help="what `pubctl reproduce grape -o json` has written")
     given = parser.parse_args(words)
     if given.rows is not None:
         rows = msgspec.json.decode(given.rows.read_bytes(), type=Written).rows
     else:
-        rows = reproduce(given.quick, given.data, given.jobs, small=given.small)
+        rows = reproduce(given.quick, given.data, given.jobs, keep=given.keep)
     found = [bar._asdict() for bar in bars(rows)]
     print(msgspec.json.encode({"bars": found, "rows": rows}).decode())
     return 0 if all(bar["ok"] for bar in found) else 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from random import Random
 from struct import pack, unpack
 from typing import Any
 
@@ -31,35 +30,18 @@ from overlay.relocate.grape import Choice
 from overlay.relocate.relocation import Relocation
 from overlay.settings import CoreSettings, LinkSettings, RelocationSettings, TreeSettings
 from tools.reproduce.footprint import share
+from tools.reproduce.grape_placing import Placing, Setting, latency, placings, randomness
 from tools.reproduce.quotes import Symbol
 from tools.simulator.broker import BrokerHost, Known
 from tools.simulator.capacity import Capacity
 from tools.simulator.clients import ClientHost
 from tools.simulator.digest import Digest
-from tools.simulator.latency import Latency, Matrix, Plane, read_matrix
 from tools.simulator.network import End, Network
 from tools.simulator.world import World
 
-MATRIX_FILE = "planetlab_490_rtt_ms_median.csv.gz"
 MATCHING_S = 0.0005  # to take and match one publication: what input utilisation is a share of
-RATINGS = {"clustered": ("low",) * 19 + ("high",), "random": ("low",) * 14 + ("medium",) * 5 + ("high",)}
 CONTROL = frozenset(cls.kind for cls in RELOCATION)
-LOOKS = 3  # at the brokers' memory in a run
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """`relocation` is None for the baseline; `holders` is the paper's X."""
-
-    name: str
-    holders: int
-    workload: str
-    relocation: RelocationSettings | None = None
-    brokers: int = 63
-    publishers: int = 40
-    rate: float = 3.0  # publications a second of one publisher
-    seconds: float = 360.0
-    measured_s: float = 60.0
-    seed: int = 1
+SETTLED_S = 10.0  # from the attachment of the clients to the first publication
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -106,7 +88,7 @@ class Experiment:
         self.setting = setting
         self.symbols = symbols
         self.world = World(setting.seed)
-        self.network = Network(self.world, self._latency(data), self.world.stream("network"))
+        self.network = Network(self.world, latency(setting, data), self.world.stream("network"))
         self.digest = Digest()
         self.ledger = Ledger(self.world)
         self.counts: Counter[str] = Counter()
@@ -117,13 +99,6 @@ class Experiment:
         self.network.send = self._counted  # type: ignore[method-assign, assignment]
         self.brokers = [self._broker(number) for number in range(1, setting.brokers + 1)]
         self.publishers: list[ClientHost] = []
-
-    def _latency(self, data: Path | None) -> Latency:
-        """Every seed of one setting has the same map, so that algorithms are compared on it."""
-        random = Random(f"latency {self.setting.seed}")
-        if data is not None and (data / MATRIX_FILE).is_file():
-            return Matrix(read_matrix(data / MATRIX_FILE), random)
-        return Plane(random, 0.12, 0.005)
 
     def _counted(self, end: End, message: Message, count: int = 0) -> None:
         kind = message.kind
@@ -199,16 +174,11 @@ class Experiment:
         host.start()
         return host
 
-    def _place_clients(self, symbol: Symbol, random: Random) -> None:
-        """The high-rated at one broker, the others at the other X - 1 (clustered), or all anywhere."""
-        setting = self.setting
-        holders = random.sample(self.brokers, setting.holders)
-        for number, rating in enumerate(RATINGS[setting.workload]):
-            clustered = setting.workload == "clustered"
-            others = holders[1:] if clustered and len(holders) > 1 else holders
-            broker = holders[0] if clustered and rating == "high" else random.choice(others)
-            self._client(f"{symbol.name}-{number}", broker).subscribe(symbol.subscription(rating))
-        publisher = self._client(symbol.name, random.choice(self.brokers))
+    def _place_clients(self, symbol: Symbol, placing: Placing) -> None:
+        for number, (rating, broker) in enumerate(placing.subscribers):
+            host = self._client(f"{symbol.name}-{number}", self.brokers[broker - 1])
+            host.subscribe(symbol.subscription(rating))
+        publisher = self._client(symbol.name, self.brokers[placing.publisher - 1])
         publisher.advertise(symbol.advertisement())
         self.publishers.append(publisher)
 
@@ -217,18 +187,15 @@ class Experiment:
     def run(self) -> Outcome:
         setting, world = self.setting, self.world
         world.run(20.0)
-        random = Random(f"clients {setting.seed} {setting.holders} {setting.workload}")
-        for symbol in self.symbols[: setting.publishers]:
-            self._place_clients(symbol, random)
-        world.run(world.now + 10.0)
+        random = randomness(setting)
+        for symbol, placing in zip(self.symbols, placings(setting, random)):
+            self._place_clients(symbol, placing)
+        world.run(world.now + SETTLED_S)
         self.counts.clear()
-        # Counted back from the measured window, so that all settings are measured with the same quotes.
-        first = -round((setting.seconds - setting.measured_s) * setting.rate)
         for host, symbol in zip(self.publishers, self.symbols):
-            world.after(random.uniform(0, 1 / setting.rate), self._publish, (host, symbol, first))
-        for _ in range(LOOKS):
-            world.run(world.now + (setting.seconds - setting.measured_s) / LOOKS)
-            self.memory = max(self.memory, *(share(b.core) for b in self.brokers if b.core is not None))
+            world.after(random.uniform(0, 1 / setting.rate), self._publish, (host, symbol, setting.first))
+        world.run(world.now + setting.seconds - setting.measured_s)
+        self.memory = max(share(b.core) for b in self.brokers if b.core is not None)
         before = self.counts.copy()
         self.ledger.counting = True
         world.run(world.now + setting.measured_s)

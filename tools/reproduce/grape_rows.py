@@ -1,4 +1,4 @@
-"""From outcomes to the rows of `pubctl reproduce grape`: curves, reductions, orders, sweeps.
+"""From outcomes to the rows of `pubctl reproduce grape`: curves, reductions, orders, sweeps, agreement.
 
 The paper's curves exist as pictures only. What its text says of their order is judged at every X above one,
 where all algorithms choose the same broker; values less than 2 % apart count as equal.
@@ -20,7 +20,6 @@ METRICS = {
     "5b": ("input_utilisation", "share of the time"),
     "5c": ("delay_ms", "delay in ms"),
     "5d": ("hops", "hops"),
-    "5e": ("memory", "bytes kept for it over bytes of the broker's tables, the fullest broker"),
     "5f": ("overhead", "control per publication message"),
 }
 # (metric, algorithm) -> the paper's reduction in per cent at its best
@@ -32,15 +31,17 @@ HEADLINES = {
     ("input_utilisation", "POP"): 64.0,
     ("delay_ms", "POP"): 63.0,
 }
+MEMORY = "bytes kept for it over bytes of the broker's tables, the fullest broker"
 EQUAL = 0.02
 SWEPT = 16  # the X of all sweeps
-Done = dict[tuple[str, str, int], Outcome]  # (workload, name, X)
+Done = dict[tuple[str, str, int], Outcome]  # (part of the plan, name, X)
 At = Callable[[str], float]  # a name's value of one metric at one X
 
 
 def rows(done: Done) -> list[Row]:
     return [
         *curves(done),
+        *agreement(done),
         *headlines(done),
         *orders(done),
         *random_rows(done),
@@ -52,11 +53,25 @@ def rows(done: Done) -> list[Row]:
 
 
 def curves(done: Done) -> Iterator[Row]:
-    """Figures 5a to 5f: every X, every algorithm."""
-    for (workload, name, holders), outcome in done.items():
-        if workload == "clustered" and name in NAMES:
+    """Figures 5a to 5f: every X, every algorithm; memory where everything is sent."""
+    for (part, name, holders), outcome in done.items():
+        if part == "clustered" and name in NAMES:
             for figure, (metric, unit) in METRICS.items():
                 yield Row(figure, f"{name} X={holders}", metric, None, getattr(outcome, metric), unit)
+        elif part == "simulated":
+            yield Row("5e", f"{name} X={holders}", "memory", None, outcome.memory, MEMORY)
+
+
+def agreement(done: Done) -> Iterator[Row]:
+    """The same setting sent and counted."""
+    for (part, name, holders), sent in done.items():
+        counted = done.get(("matched", name, holders))
+        if part == "simulated" and counted is not None:
+            for metric, _ in METRICS.values():
+                one, other = getattr(sent, metric), getattr(counted, metric)
+                apart = 100.0 * abs(other / one - 1) if one else 0.0
+                note = f"per cent apart: {one:.4g} sent, {other:.4g} counted"
+                yield Row("agreement", f"{name} X={holders}", metric, 0.0, apart, note)
 
 
 def reductions(done: Done, metric: str, name: str) -> dict[int, float]:
@@ -183,7 +198,7 @@ def selection(done: Done) -> Iterator[Row]:
         note = f"the longest of {best.pieces} pieces between which the broker goes on"
         yield Row("4.2", f"{brokers} brokers", "piece_ms", None, best.longest_ms, note)
     for name in ("POP", "load100", "delay100"):
-        taken = [s for (w, n, _), o in done.items() if (w, n) == ("clustered", name) for s in o.selections]
+        taken = [s for (w, n, _), o in done.items() if (w, n) == ("simulated", name) for s in o.selections]
         if taken:
             paper = 5.0 if name == "load100" else None
             note = f"seconds, mean of {len(taken)}; " + (

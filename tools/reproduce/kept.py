@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from tools.reproduce.grape_experiment import Outcome, Setting
+from tools.reproduce.grape_experiment import Outcome
+from tools.reproduce.grape_placing import Setting
 
 
 class Line(msgspec.Struct, frozen=True):
