@@ -160,8 +160,7 @@ class Assembly:
     def _make_delivery_log(self) -> DeliveryLog:
         wanted = self.settings.delivery_log
         path = Path(wanted.dir).expanduser() if wanted.dir else self.state.path / "deliveries"
-        names = self.core.names
-        writer = DeliveryLog(path, self.name, wanted.segment_bytes, lambda id: names.get(id, f"{id:016x}"))
+        writer = DeliveryLog(path, self.name, wanted.segment_bytes)
         writer.start()
         return writer
 

@@ -40,14 +40,13 @@ class Line(msgspec.Struct, gc=False):
 
 
 class DeliveryLog(threading.Thread):
-    def __init__(self, directory: Path, broker: str, segment_bytes: int, name: Callable[[int], str]) -> None:
+    def __init__(self, directory: Path, broker: str, segment_bytes: int) -> None:
         super().__init__(name="delivery-log", daemon=True)
         self.directory = directory
         self.broker = broker
         self.segment_bytes = segment_bytes
         self.left_out = 0
         self.written = 0
-        self._name = name
         self._queue: SimpleQueue[list[Event] | None] = SimpleQueue()
         self._waiting = 0
         self._encoder = msgspec.json.Encoder()
@@ -99,7 +98,7 @@ class DeliveryLog(threading.Thread):
             int(event.at * 1e9),
             self.broker,
             event.event,
-            self._name(event.publisher),
+            event.publisher,
             event.sequence,
             event.to,
             event.subscriptions,

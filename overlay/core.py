@@ -40,7 +40,7 @@ class Core:
         self.random = random
         self.out = Outbox()
         self.timers = Timers()
-        self.names: dict[int, str] = {self.id: name}
+        self.names: dict[int, str] = {self.id: name}  # of brokers; who publishes is in its advertisements
         self.links: dict[int, Link] = {}
         self.peers: dict[int, Peer] = {}
         self.soft_out: dict[int, Soft] = {}  # shortcuts that we dialled
@@ -207,7 +207,7 @@ class Core:
 
     def note(self, now: float, text: str) -> None:
         """A line for the broker's log."""
-        self.out.logs.append(Event(now, "note", 0, 0, "", (), 0, 0, False, text))
+        self.out.logs.append(Event(now, "note", "", 0, "", (), 0, 0, False, text))
 
     def close(self, link: Link) -> None:
         """Give a link up; what remains of its session is the caller's business."""

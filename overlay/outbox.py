@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
     at: float
     event: str
-    publisher: int
+    publisher: str  # its name
     sequence: int
     to: str
     subscriptions: tuple[int, ...]

@@ -72,10 +72,7 @@ class Attachments(Quiet):
             return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{PROTOCOL}")
         if self.greeting.leaving or self._draining:
             return Refuse("leaving", f"{core.name} is leaving the overlay: attach to another broker")
-        if (
-            attach.client != identify(attach.name)
-            or core.names.get(attach.client, attach.name) != attach.name
-        ):
+        if attach.client != identify(attach.name) or self._name_of(attach.client) not in (None, attach.name):
             return Refuse("name", f"the id of {attach.name} is not that of its name, or is taken by another")
         old = core.clients.get(attach.client)
         if old is not None and core.granted is not None and old.key != link.peer:
@@ -83,6 +80,12 @@ class Attachments(Quiet):
         if old is None or old.link is None or old.link is link or old.incarnation == attach.incarnation:
             return None
         return self.greeting.challenge(old, old.link, now)
+
+    def _name_of(self, id: int) -> str | None:
+        """Who has this id here: a broker, a client or somebody's publisher."""
+        client = self.core.clients.get(id)
+        known = self.core.names.get(id) if client is None else client.name
+        return known or self.subscriptions.advertisements.name_of(id)
 
     def _admit(self, link: Link, attach: Attach, now: float) -> None:
         core = self.core
@@ -109,7 +112,6 @@ class Attachments(Quiet):
         client = Client(self.core, attach, self._flushed, now)
         client.incoming.window = min(client.incoming.window, self.core.settings.links.window // 4 or 1)
         self.core.clients[client.id] = self.core.numbered[client.number] = client
-        self.core.names.setdefault(client.id, name)
         return client
 
     def _resume(self, client: Client, link: Link, attach: Attach, now: float) -> None:
@@ -140,7 +142,6 @@ class Attachments(Quiet):
         client.link, link.session = link, client
         client.key = link.peer
         self.admitted(client, now)
-        self.core.names.setdefault(client.id, client.name)
         incoming = client.incoming
         elsewhere = [a for peer in self.core.peers.values() for a in peer.addresses]
         attached = Attached(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from overlay.timers import Timer
 
 Key = tuple[int, int]
+INTRODUCED = 32_768  # publishers; a client remembers the names of twice as many
 
 
 class Client(Session):
@@ -73,6 +74,8 @@ class Client(Session):
     def introduce(self, publisher: int, name: str, broker_name: str) -> None:
         """Names go out before the first delivery of a publisher."""
         if publisher not in self._introduced and self.link is not None:
+            if len(self._introduced) >= INTRODUCED:
+                self._introduced.clear()
             self._introduced.add(publisher)
             self.core.tell(Names(publisher, name, broker_name), self)
 

@@ -164,7 +164,9 @@ class Migration(Quiet):
         to = departure.offer.name if outcome == "moved" else self.core.name
         took_us = int((now - departure.began_at) * 1e6)
         hops = len(departure.offer.path) - 1
-        self.core.out.logs.append(Event(now, "relocate", client.id, 0, to, (), hops, took_us, False, outcome))
+        self.core.out.logs.append(
+            Event(now, "relocate", client.name, 0, to, (), hops, took_us, False, outcome)
+        )
 
     def _commit(self, passage: Passage, now: float) -> None:
         """The update has come all the way: the advertisements are the target's."""

@@ -44,7 +44,7 @@ class Pop:
         self.tables: dict[Source, PublisherProfileTable] = {}
         self.publishers: dict[Client, Profiled] = {}
         self.selected: Callable[[Client, RelocationAnswer | None, float], None] = lambda c, a, now: None
-        self._open: dict[tuple[SessionId, int], Gather] = {}
+        self._open: dict[SessionId, dict[int, Gather]] = {}  # by trace, then by the session it came from
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -72,15 +72,17 @@ class Pop:
 
     def trace(self, side: Session, publication: Publication, id: SessionId, now: float) -> None:
         """A traced publication passes: answer when everybody behind us has."""
-        key = (id, side.number)
-        if key in self._open:
+        waiting = self._open.setdefault(id, {})
+        if side.number in waiting:
             return
         route = self.tracer.route(side, publication)
         source = (publication.publisher, publication.incarnation)
         link, local = side.link, len(route.clients)
 
         def done(gather: Gather, later: float) -> None:
-            self._open.pop(key, None)
+            waiting.pop(side.number, None)
+            if not waiting:
+                self._open.pop(id, None)
             counts = {broker: result.subscribers for broker, result in gather.answers}
             complete = not gather.missing and all(result.complete for _, result in gather.answers)
             if complete and self.tracer.known(source):
@@ -91,7 +93,7 @@ class Pop:
             elif side.link is link and link is not None:
                 self.core.send(TraceResult(*id, local + sum(counts.values()), complete), link)
 
-        gather = self._open[key] = Gather(done)
+        gather = waiting[side.number] = Gather(done)
         for peer in route.peers:
             if isinstance(peer, Peer) and peer.link is not None:
                 gather.wait_for(peer)
@@ -102,9 +104,8 @@ class Pop:
 
     def on_result(self, peer: Peer, result: TraceResult, now: float) -> None:
         id = SessionId(result.origin, result.incarnation, result.number)
-        for key, gather in list(self._open.items()):
-            if key[0] == id:
-                gather.answer(peer, (peer.id, result), now)
+        for gather in list(self._open.get(id, {}).values()):
+            gather.answer(peer, (peer.id, result), now)
 
     def _traced(self, client: Client, complete: bool, now: float) -> None:
         profiled = self.publishers.get(client)

@@ -66,6 +66,10 @@ class Advertisements(Quiet):
     def of_publisher(self, publisher: int) -> list[Advertisement]:
         return [entry.item for entry in self.publishers.get(publisher, ())]
 
+    def name_of(self, publisher: int) -> str | None:
+        """As long as it advertises: nothing is kept of a publisher that is gone."""
+        return next((entry.item.publisher_name for entry in self.publishers.get(publisher, ())), None)
+
     # --- inputs ---------------------------------------------------------------------------------------
 
     def advertise(self, client: Session, advertisement: Advertisement, gather: Gather, now: float) -> Key:
@@ -89,7 +93,6 @@ class Advertisements(Quiet):
             return
         gather = self.announcements.confirmation(peer, message.stamp)
         self.core.names.setdefault(item.home, item.home_name)
-        self.core.names.setdefault(item.publisher, item.publisher_name)  # as the delivery log calls it
         self._learn((item.origin, item.serial), item, peer, gather, now)
         gather.start(now)
 

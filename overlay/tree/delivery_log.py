@@ -37,18 +37,33 @@ class DeliveryLog(Quiet):
         if publication.sequence % self.every:
             return
         if isinstance(side, Client):
-            self._write(publication, "accept", side.name, b"", False, "", now)
+            name = side.name
+            self._write(publication, name, "accept", name, b"", False, "", now)
+        else:
+            name = self._name(publication.publisher)
         pure = not route.clients
         for peer in route.peers:
-            self._write(publication, "forward", peer.name, b"", pure, "", now)
+            self._write(publication, name, "forward", peer.name, b"", pure, "", now)
         for client, ids in route.clients:
             event, reason = ("deliver", "") if fresh else ("drop", "duplicate")
-            self._write(publication, event, client.name, ids, False, reason, now)
+            self._write(publication, name, event, client.name, ids, False, reason, now)
         if pure and not route.peers:
-            self._write(publication, "drop", "", b"", False, "no match", now)
+            self._write(publication, name, "drop", "", b"", False, "no match", now)
+
+    def _name(self, publisher: int) -> str:
+        """Looked up now: it may have gone when the line is written."""
+        return self.publications.advertisements.name_of(publisher) or f"{publisher:016x}"
 
     def _write(
-        self, publication: Publication, event: str, to: str, ids: bytes, pure: bool, reason: str, now: float
+        self,
+        publication: Publication,
+        name: str,
+        event: str,
+        to: str,
+        ids: bytes,
+        pure: bool,
+        reason: str,
+        now: float,
     ) -> None:
         delay_us = int((now - publication.accepted_at) * 1e6)
         numbers = tuple(int.from_bytes(ids[i : i + 4], "little") for i in range(0, len(ids), 4))
@@ -56,7 +71,7 @@ class DeliveryLog(Quiet):
             Event(
                 now,
                 event,
-                publication.publisher,
+                name,
                 publication.sequence,
                 to,
                 numbers,

@@ -25,7 +25,7 @@ from grapevine.wire.messages import (
 from matching.interface import Attributes
 from matching.mentions import projection
 from overlay.behaviour import Quiet, Status
-from overlay.clients.client import Client
+from overlay.clients.client import INTRODUCED, Client
 from overlay.core import Core
 from overlay.links.session import Peer, Remote, Session
 from overlay.links.settling import Settling, cuts_of
@@ -328,6 +328,10 @@ class Publications(Quiet):
 
     def _told_of(self, publisher: int) -> set[int]:
         """Clients that were told of this publisher since the tables last changed."""
+        if len(self._told) >= INTRODUCED and publisher not in self._told:
+            self.subscriptions.generation += (
+                1  # fans too are made anew, and who is still there is named again
+            )
         if self._told_at != self.subscriptions.generation:
             self._told_at = self.subscriptions.generation
             self._told.clear()

@@ -10,11 +10,11 @@ from overlay.outbox import Event
 
 
 def event(number: int, kind: str = "deliver") -> Event:
-    return Event(1.5, kind, 7, number, "c1", (1, 2), 3, 250, False, "")
+    return Event(1.5, kind, "p7", number, "c1", (1, 2), 3, 250, False, "")
 
 
 def write(directory: Path, events: int, segment_bytes: int = 1 << 20) -> DeliveryLog:
-    log = DeliveryLog(directory, "b1", segment_bytes, lambda publisher: f"p{publisher}")
+    log = DeliveryLog(directory, "b1", segment_bytes)
     log.start()
     for number in range(events):
         log.put([event(number)])
@@ -67,7 +67,7 @@ def test_nothing_is_left_of_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_what_the_writer_cannot_follow_is_counted(tmp_path: Path) -> None:
-    log = DeliveryLog(tmp_path, "b1", 1 << 20, str)
+    log = DeliveryLog(tmp_path, "b1", 1 << 20)
     log.put([event(1)] * 600_000)
     log.put([event(2)])
     log.start()
