@@ -30,7 +30,8 @@ from bench.systems.raw import Raw
 from bench.workloads import topic_workloads
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
-from grapevine.wire.messages import ClientAdvertise, Detach, Publication
+from grapevine.wire.drafts import Draft
+from grapevine.wire.messages import ClientAdvertise, Detach
 
 SCHEMA = "bench.bystanders/1"
 QUEUE = 2_000  # deliveries that the broker keeps for each stalled reader
@@ -90,7 +91,7 @@ def _fill(writer: Raw) -> None:
     """More than the sleepers' windows take, and the second after which nobody waits for them."""
     writer.confirmed(ClientAdvertise(1, 1, EVERYTHING))
     attributes = encode_attributes({"topic": "t000"})
-    some = [Publication(attributes, b"", number + 1) for number in range(2 * WINDOW)]
+    some = [Draft(attributes, b"", number + 1) for number in range(2 * WINDOW)]
     writer.socket.send(encode_publish(writer.epoch, 1, encode_publications(some)))
     while writer.settled < len(some):
         writer.answer(decode(writer.socket.recv()))

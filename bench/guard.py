@@ -26,7 +26,8 @@ from daemon.watch import Watch
 from daemon.wires import Wires
 from grapevine.filters import EVERYTHING, Filter, parse
 from grapevine.wire import encode, encode_attributes, encode_publications, encode_publish, identify
-from grapevine.wire.messages import PROTOCOL, Attach, ClientAdvertise, ClientSubscribe, Marks, Publication
+from grapevine.wire.drafts import Draft
+from grapevine.wire.messages import PROTOCOL, Attach, ClientAdvertise, ClientSubscribe, Marks
 from matching import kernel
 from matching.index import Index
 from overlay.links.session import Kind
@@ -160,7 +161,7 @@ def count(name: str) -> dict[str, float]:
         pass
     frames = []
     for first in range(0, len(attributes), BATCH):
-        some = [Publication(attributes[i], b"x" * 200, i + 1) for i in range(first, first + BATCH)]
+        some = [Draft(attributes[i], b"x" * 200, i + 1) for i in range(first, first + BATCH)]
         frames.append(encode_publish(1, first + 1, encode_publications(some)))
     counter = Counter()
     for number in range(WARM_TURNS + TURNS):

@@ -25,7 +25,8 @@ from bench.systems.raw import Raw
 from bench.systems.redis import Redis, command
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
-from grapevine.wire.messages import ClientAdvertise, Deliver, Publication
+from grapevine.wire.drafts import Draft
+from grapevine.wire.messages import ClientAdvertise, Deliver
 
 STAMP = 20  # digits at the start of the payload
 PAYLOAD_BYTES = 200
@@ -103,7 +104,7 @@ class RawProbe:
 
     def send(self, payload: bytes) -> None:
         self.sent += 1
-        publications = encode_publications([Publication(self.attributes, payload, self.sent)])
+        publications = encode_publications([Draft(self.attributes, payload, self.sent)])
         self.writer.socket.send(encode_publish(self.writer.epoch, self.sent, publications))
         while self.writer.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
             self.writer.answer(decode(self.writer.socket.recv()))

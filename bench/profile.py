@@ -19,7 +19,8 @@ from bench.guard import BATCH, FRAMES_A_TURN, NOW, WORKLOADS, Bench
 from grapevine.filters import EVERYTHING
 from grapevine.wire import decode, encode_publications, encode_publish
 from grapevine.wire.codec import write_deliver
-from grapevine.wire.messages import ClientAdvertise, ClientSubscribe, Deliver, Marks, Publication
+from grapevine.wire.drafts import Draft
+from grapevine.wire.messages import ClientAdvertise, ClientSubscribe, Deliver, Marks
 
 WINDOW = 1 << 40
 
@@ -27,7 +28,7 @@ WINDOW = 1 << 40
 def frames_of(attributes: list[bytes]) -> list[bytes]:
     frames = []
     for first in range(0, len(attributes), BATCH):
-        some = [Publication(attributes[i], b"x" * 200, i + 1) for i in range(first, first + BATCH)]
+        some = [Draft(attributes[i], b"x" * 200, i + 1) for i in range(first, first + BATCH)]
         frames.append(encode_publish(1, first + 1, encode_publications(some)))
     return frames
 

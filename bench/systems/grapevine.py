@@ -18,7 +18,8 @@ from bench.systems.raw import Raw, Readers
 from bench.workloads import Topics
 from grapevine.filters import EVERYTHING, Filter, parse
 from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
-from grapevine.wire.messages import ClientAdvertise, Publication
+from grapevine.wire.drafts import Draft
+from grapevine.wire.messages import ClientAdvertise
 
 READY_S = 30.0
 ACKNOWLEDGED = 1_024
@@ -170,7 +171,7 @@ def _frames(workload: Workload, epoch: int) -> Iterator[tuple[int, bytes]]:
         yield len(publications), encode_publish(epoch, first, encode_publications(publications))
 
 
-def _batches(workload: Workload) -> Iterator[tuple[int, list[Publication]]]:
+def _batches(workload: Workload) -> Iterator[tuple[int, list[Draft]]]:
     if isinstance(workload, Topics):
         topics = [encode_attributes({"topic": workload.topic(i)}) for i in range(workload.topics)]
         total = workload.publications
@@ -186,7 +187,7 @@ def _batches(workload: Workload) -> Iterator[tuple[int, list[Publication]]]:
                 payload = workload.payload
             else:
                 attributes, payload = topics[i % workload.topics], workload.payload
-            publications.append(Publication(attributes, payload, i + 1))
+            publications.append(Draft(attributes, payload, i + 1))
         yield first + 1, publications
 
 

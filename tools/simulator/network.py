@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from grapevine.wire.codec import decode, encode
+from grapevine.wire.drafts import Draft
 from grapevine.wire.messages import Batch, Message, Publication, Publish
 from tools.simulator.latency import Latency
 from tools.simulator.world import WALL_START_S, World
@@ -246,5 +247,10 @@ def copied(message: Message) -> Message:
         copies = list(map(_copy, message.publications))
         return Batch(message.epoch, message.first, message.received, message.settled, message.credit, copies)
     if isinstance(message, Publish):
-        return Publish(message.epoch, message.first, list(map(_copy, message.publications)))
+        return Publish(message.epoch, message.first, [_received(draft) for draft in message.publications])
     return message
+
+
+def _received(draft: Draft) -> Publication:
+    """As the codec reads what a client sent."""
+    return Publication(draft.attributes, draft.payload, draft.sequence, draft.flags)

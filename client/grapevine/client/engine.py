@@ -18,10 +18,11 @@ from grapevine.client.keys import KeyFileError
 from grapevine.client.link import DOWN, UP, Link
 from grapevine.client.session import Event, Request, Session, State
 from grapevine.errors import Closed, Error, NotAllowed, Unreachable
-from grapevine.wire.codec import decode, encode
+from grapevine.wire.codec import decode, encode, write
 from grapevine.wire.errors import WireError
 
 FRAMES = 32  # read before what they caused is sent
+TAKEN = 2_048  # deliveries, too: memory that the reader gives back soon stays warm
 PAUSE_S = 0.1  # after a round without success, doubled each time
 PAUSE_MOST_S = 2.0
 DIAL_S = 3.0  # for a connection to come up
@@ -47,6 +48,7 @@ class Engine:
         self._up = False
         self._give_up_at = 0.0
         self._unsent: deque[bytes] = deque()
+        self._buffer = bytearray()  # frames are written here, one after the other
         self._wrong = 0
         self.rumour = False  # the shell saw something on the link's monitor
         self.relinked: Callable[[], None] = lambda: None  # the sockets to watch have changed
@@ -101,18 +103,22 @@ class Engine:
 
     def _drain(self, link: Link, now: float) -> bool:
         recv, receive = link.socket.recv, self.session.receive
+        incoming = self.session.incoming
+        enough = incoming.taken + TAKEN
         for _ in range(FRAMES):
             try:
-                frame = recv(zmq.NOBLOCK)
+                frame = recv(zmq.NOBLOCK, False)
             except zmq.Again:
                 return False
             try:
-                receive(decode(frame), now)
+                receive(decode(frame.buffer), now)
             except WireError as error:
                 self._wrong += 1
                 if self._wrong >= WRONG_FRAMES:
                     self._failed(Unreachable(f"{link.address} speaks another language: {error}"), now)
                     return False
+            if incoming.taken >= enough:
+                break
         return True
 
     def flush(self) -> None:
@@ -125,16 +131,23 @@ class Engine:
             return
         if not self._unsent:
             session.flush_out()
-        if session.out:
-            self._unsent.extend(map(encode, session.out))
-            session.out.clear()
-        send = self.link.socket.send
-        while self._unsent:
+        send, unsent = self.link.socket.send, self._unsent
+        while unsent:
             try:
-                send(self._unsent[0], zmq.NOBLOCK)
+                send(unsent[0], zmq.NOBLOCK)
             except zmq.Again:
-                return
-            self._unsent.popleft()
+                break
+            unsent.popleft()
+        for message in session.out:
+            write(self._buffer, message)
+            if not unsent:
+                try:
+                    send(self._buffer, zmq.NOBLOCK)
+                    continue
+                except zmq.Again:
+                    pass
+            unsent.append(bytes(self._buffer))
+        session.out.clear()
 
     # --- brokers ----------------------------------------------------------------------------------
 

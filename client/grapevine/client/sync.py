@@ -61,6 +61,8 @@ class Client:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._session = engine.session
+        self._outgoing = engine.session.outgoing
+        self._publish = engine.session.publish
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
@@ -110,11 +112,10 @@ class Client:
         """Hands a publication over and returns its sequence number; blocks while the window is full."""
         self._lock.acquire()  # half the price of `with`, and this is paid per publication
         try:
-            session = self._session
-            outgoing = session.outgoing
+            outgoing = self._outgoing
             if outgoing.appended >= outgoing.bound:
                 self._wait_locked(self._engine.has_room, None, "")
-            number = session.publish(attributes, payload, durable, sequence)
+            number = self._publish(attributes, payload, durable, sequence)
             if self._sleeping:
                 self._wake()
             return number

@@ -22,6 +22,7 @@ from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_M
 from grapevine.filters.normal import Value
 from grapevine.wire import feeding, mesh, relocation
 from grapevine.wire import messages as wire
+from grapevine.wire.drafts import Draft
 from grapevine.wire.errors import WireError
 from grapevine.wire.extensions import decode_extension
 from grapevine.wire.limits import ATTRIBUTE_BYTES, FRAME_BYTES, NAME_BYTES, TEXT_BYTES
@@ -32,7 +33,7 @@ Attributes: TypeAlias = dict[str, Value]
 # What msgspec raises over bytes: its own errors, bad UTF-8 (a ValueError), nesting, 64-bit overflow.
 _BAD_BYTES = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
-Encoded: TypeAlias = Sequence[Publication] | msgspec.Raw  # publications, or what they are encoded to
+Encoded: TypeAlias = Sequence[Draft] | msgspec.Raw  # publications, or what they are encoded to
 
 _encode = msgspec.msgpack.Encoder().encode
 _encode_into = msgspec.msgpack.Encoder().encode_into
@@ -49,7 +50,13 @@ def encode(message: Message) -> bytes:
     return _KIND_BYTE[message.kind] + _encode(message)
 
 
-def encode_publications(publications: Sequence[Publication]) -> msgspec.Raw:
+def write(buffer: bytearray, message: Message) -> None:
+    """The frame of a message as all that is in `buffer`, which can be used again and again."""
+    buffer[:1] = _KIND_BYTE[message.kind]
+    _encode_into(message, buffer, 1)
+
+
+def encode_publications(publications: Sequence[Draft]) -> msgspec.Raw:
     """Publications encoded once, to be spliced into the frames of several destinations."""
     return msgspec.Raw(_encode(publications))
 
@@ -62,7 +69,7 @@ def encode_publish(epoch: int, first: int, publications: msgspec.Raw) -> bytes:
 def write_batch(
     buffer: bytearray, epoch: int, first: int, received: int, settled: int, credit: int, publications: Encoded
 ) -> None:
-    """The frame of a Batch as all that is in `buffer`, which can be used again and again."""
+    """The frame of a Batch as all that is in `buffer`."""
     buffer[:1] = _BATCH
     _encode_into((epoch, first, received, settled, credit, publications), buffer, 1)
 

@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.filters.normal import Filter
+from grapevine.wire.drafts import Draft
 from grapevine.wire.feeding import FEEDING, FeedingMessage
 from grapevine.wire.fields import (
     Addresses,
@@ -25,7 +26,6 @@ from grapevine.wire.fields import (
     Body,
     Count,
     ExtensionBytes,
-    Flags,
     Hops,
     Id,
     Ids,
@@ -34,7 +34,6 @@ from grapevine.wire.fields import (
     Number,
     NumberLists,
     Path,
-    PayloadBytes,
     Policy,
     Reports,
     RootPath,
@@ -57,14 +56,9 @@ EXTENDED = 4  # `extension` holds at least one block
 RESENT = 8  # sent again after a break: route as new, a duplicate only at a local delivery
 
 
-class Publication(msgspec.Struct, array_like=True, gc=False):
-    """Attributes (a map in msgpack) and payload stay the bytes they came in. A client sends the first
-    four fields; its first broker fills in the rest."""
+class Publication(Draft, array_like=True, gc=False):
+    """A client sends the draft; its first broker fills in the rest."""
 
-    attributes: AttributeBytes
-    payload: PayloadBytes
-    sequence: Count  # the publisher's own count within one incarnation, rising
-    flags: Flags = 0
     publisher: Id = 0
     incarnation: Id = 0
     accepted_at: Seconds = 0.0  # seconds since 1970 by the first broker's clock

@@ -303,8 +303,7 @@ class Moving:
                 session.cuts.told = session.cuts.seen
                 place.out.append(wire.Marks(place.epoch, 0, 0, place.window, cuts_seen=session.cuts.seen))
             if not self.paused:
-                for first, publications in session.outgoing.batches(session.advertised.held_from()):
-                    place.out.append(wire.Publish(place.epoch, first, publications))
+                place.out += session.outgoing.batches(place.epoch, session.advertised.held_from())
 
     def next_deadline(self) -> float | None:
         deadlines = [away.next_deadline() for away in self.attachments]

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from typing import cast
 
+from grapevine.wire.drafts import Draft
 from grapevine.wire.limits import ATTRIBUTE_BYTES, EXTENSION_BYTES, FRAME_BYTES
-from grapevine.wire.messages import RESENT, Publication
+from grapevine.wire.messages import RESENT, Publication, Publish
 
 BATCH = 256  # publications in a frame; larger ones are mapped and unmapped by malloc each time
 SMALL = 8 * 1024  # payload bytes: a frame of BATCH publications up to this size is within FRAME_BYTES
@@ -43,7 +45,7 @@ class Outgoing:
     def __init__(self, window: int) -> None:
         self.window = window  # publications that may be unsettled
         self.bound = window  # hence the number that the last one may have
-        self.buffer: list[Publication] = []
+        self.buffer: list[Draft] = []
         self._origin = 0  # number of the last publication that left the buffer
         self._large = 0  # number of the last publication too large for a frame of BATCH
         self._sent_ever = 0  # in any epoch
@@ -63,17 +65,17 @@ class Outgoing:
     def full(self) -> bool:
         return self.appended >= self.bound
 
-    def append(self, publication: Publication) -> None:
+    def append(self, publication: Draft) -> None:
         self.buffer.append(publication)
         self.appended += 1
 
-    def append_large(self, publication: Publication) -> None:
+    def append_large(self, publication: Draft) -> None:
         """One whose payload is over SMALL."""
         self.append(publication)
         self._large = self.appended
 
-    def batches(self, held_from: int | None) -> Iterator[tuple[int, list[Publication]]]:
-        """What may leave now, as (first position, publications); `held_from` and later must wait."""
+    def batches(self, epoch: int, held_from: int | None) -> Iterator[Publish]:
+        """What may leave now; `held_from` and later must wait."""
         last = min(self.limit, self.appended)
         if held_from is not None:
             last = min(last, held_from - 1)
@@ -84,7 +86,7 @@ class Outgoing:
                 batch = batch[: _fitting(batch)]
             first = self.sent + 1 - self.base
             self.sent += len(batch)
-            yield first, batch
+            yield Publish(epoch, first, cast(list[Publication], batch))  # as which the broker reads them
         self._sent_ever = max(self._sent_ever, self.sent)
 
     # --- what the broker says; positions of the wire -------------------------------------------------
@@ -140,9 +142,8 @@ class Outgoing:
         del self.buffer[: self.settled - self._origin]
         self._origin = self.settled
         for index in range(self._sent_ever - self._origin):
-            # A copy: without a codec between them, a broker may still hold the first one.
             p = self.buffer[index]
-            self.buffer[index] = Publication(p.attributes, p.payload, p.sequence, p.flags | RESENT)
+            self.buffer[index] = Draft(p.attributes, p.payload, p.sequence, p.flags | RESENT)
 
     def withdraw(self, allowed: Callable[[bytes], bool]) -> list[int]:
         """Take out what has not been sent in this epoch and is no longer allowed; its sequence numbers."""
@@ -155,11 +156,11 @@ class Outgoing:
         return [p.sequence for p in unsent if not allowed(p.attributes)]
 
 
-def _sequence(publication: Publication) -> int:
+def _sequence(publication: Draft) -> int:
     return publication.sequence
 
 
-def _fitting(batch: list[Publication]) -> int:
+def _fitting(batch: list[Draft]) -> int:
     """How many of these fit into one frame; at least one, since each is within the limits."""
     size = 0
     for count, p in enumerate(batch):

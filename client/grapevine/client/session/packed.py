@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from grapevine.client.session.outgoing import SMALL
 from grapevine.client.session.state import State
 from grapevine.errors import Closed
-from grapevine.wire.messages import Publication
+from grapevine.wire.drafts import Draft
 
 if TYPE_CHECKING:
     from grapevine.client.session.session import Session
@@ -31,7 +31,7 @@ def append_packed(session: Session, rows: Sequence[tuple[bytes, bytes]], sequenc
         return 0
     first = outgoing.appended + 1
     for number, (attributes, payload) in enumerate(taken, sequence):
-        publication = Publication(attributes, payload, number)
+        publication = Draft(attributes, payload, number)
         if len(payload) <= SMALL:
             outgoing.append(publication)
         else:

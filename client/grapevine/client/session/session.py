@@ -29,9 +29,10 @@ from grapevine.filters.normal import EVERYTHING, Filter, Value
 from grapevine.wire import messages as wire
 from grapevine.wire import relocation
 from grapevine.wire.codec import BAD_ATTRIBUTES, check_attributes, pack
+from grapevine.wire.drafts import Draft
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import PAYLOAD_BYTES
-from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, Publication
+from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED
 
 
 class Session:
@@ -247,10 +248,10 @@ class Session:
         flags = (DURABLE if durable else 0) | (TRACED if traced else 0) if durable or traced else 0
         outgoing = self.outgoing
         if len(payload) <= SMALL:
-            outgoing.buffer.append(Publication(packed, payload, sequence, flags))
+            outgoing.buffer.append(Draft(packed, payload, sequence, flags))
             outgoing.appended += 1
         elif len(payload) <= PAYLOAD_BYTES:
-            outgoing.append_large(Publication(packed, payload, sequence, flags))
+            outgoing.append_large(Draft(packed, payload, sequence, flags))
         else:
             raise ValueError(f"a payload of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES}")
         self._sequence = sequence
@@ -284,8 +285,7 @@ class Session:
             self._send_marks(self._epoch)
         if self._draining or not here or self.moving.paused:
             return
-        for first, publications in self.outgoing.batches(self.advertised.held_from()):
-            self.out.append(wire.Publish(self._epoch, first, publications))
+        self.out += self.outgoing.batches(self._epoch, self.advertised.held_from())
 
     def _send_marks(self, epoch: int) -> None:
         incoming = self.incoming
