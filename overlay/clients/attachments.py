@@ -22,14 +22,17 @@ from grapevine.wire.messages import (
 )
 from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
+from overlay.clients.shelf import LAID
 from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.session import Kind, Link, Session
 from overlay.links.sync import Sync
 from overlay.settings import CoreSettings
+from overlay.timers import Timer
 from overlay.tree.subscriptions import Subscriptions
 
 WAITING = 10_000  # clients that may wait for a broker to become ready
+ASLEEP_S = 1.0  # between two looks at what has come for those who are asleep
 
 
 class Attachments(Quiet):
@@ -38,14 +41,17 @@ class Attachments(Quiet):
     def __init__(self, greeting: Greeting, sync: Sync, subscriptions: Subscriptions) -> None:
         self.greeting = greeting
         self.subscriptions = subscriptions
+        self.shelf = subscriptions.shelf
         self.drained: Callable[[Client], None] = lambda client: None  # set by Requests
         self.admitted: Callable[[Client, float], None] = lambda client, now: None  # set by Requests
         self._draining = False  # this broker is about to stop
+        self._sleep_timer: Timer | None = None
         self._waiting: dict[Link, Attach] = {}
         sync.on_ready.append(self._serve)
 
     def attach(self, core: Core) -> None:
         self.core = core
+        self.shelf.limit = min(LAID, core.settings.clients.queue)
         core.on_greeting(Attach, self.on_attach)
         core.on(Detach, self.on_detach, Kind.CLIENT)
 
@@ -133,6 +139,7 @@ class Attachments(Quiet):
     def _introduce_again(self, client: Client) -> None:
         """What is sent once more may come from publishers whose names were lost with the old link."""
         out = client.deliveries
+        self.shelf.empty()
         waiting = list(out.backlog)
         for publication in (*out.between(out.settled + 1, out.end()), *waiting):
             for known in self.subscriptions.advertisements.of_publisher(publication.publisher)[:1]:
@@ -171,9 +178,29 @@ class Attachments(Quiet):
             self.end(client, now)
         elif client.deliveries.waits and client.stall_timer is None and not client.ended:
             self._watch_stall(client, now)
+        if client.deliveries.drowsy != (client.deliveries.shelf is not None):
+            self._turn_over(client, now)
         self.drained(client)
         if client.ended and not client.lost and not client.incoming.records:
             self.core.lose(client, now)
+
+    def _turn_over(self, client: Client, now: float) -> None:
+        """Routes lead to the shelf or to the client's own queue."""
+        if client.deliveries.shelf is not None:
+            self.shelf.wake(client)
+        else:
+            self.shelf.put_to_sleep(client)
+            if self._sleep_timer is None:
+                self._sleep_timer = self.core.timers.at(now + ASLEEP_S, self._look_at_sleepers)
+        self.subscriptions.generation += 1
+
+    def _look_at_sleepers(self, now: float) -> None:
+        self._sleep_timer = None
+        self.shelf.empty()
+        for client in self.shelf.sleepers.values():
+            client.touch()
+        if self.shelf.sleepers:
+            self._sleep_timer = self.core.timers.at(now + ASLEEP_S, self._look_at_sleepers)
 
     def _watch_stall(self, client: Client, now: float) -> None:
         settled = client.deliveries.settled
@@ -194,6 +221,7 @@ class Attachments(Quiet):
             session.lost_timer = self.core.timers.at(lost_at, lambda later: self.end(session, later))
 
     def reconfigured(self, before: CoreSettings, now: float) -> None:
+        self.shelf.limit = min(LAID, self.core.settings.clients.queue)
         for client in self.core.clients.values():
             client.deliveries.most = self.core.settings.clients.queue
 
@@ -210,6 +238,8 @@ class Attachments(Quiet):
         for key in client.subscriptions.values():
             self.subscriptions.unsubscribe(client, key, now)
         client.subscriptions.clear()
+        if client.deliveries.shelf is not None:
+            self.shelf.wake(client)
         client.deliveries.give_up()
         if self.core.clients.get(client.id) is client:
             del self.core.clients[client.id]
@@ -239,6 +269,7 @@ class Attachments(Quiet):
     # --- what it looks like ------------------------------------------------------------------------------
 
     def status(self) -> Status:
+        self.shelf.empty()
         return {"clients": [self._row(client) for client in self.core.clients.values()]}
 
     def _row(self, client: Client) -> Status:
@@ -263,3 +294,6 @@ class Attachments(Quiet):
             deliveries = client.deliveries
             assert deliveries.settled <= deliveries.sent < deliveries.next, client
             assert len(deliveries.queue) == len(deliveries.ids), client
+            asleep = deliveries.shelf is not None
+            assert asleep == (number in self.shelf.sleepers), client
+            assert not asleep or (deliveries.backlog and not deliveries.queue and not client.ended), client

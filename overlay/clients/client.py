@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]
 INTRODUCED = 32_768  # publishers; a client remembers the names of twice as many
+DROPPED_S = 1.0  # between two words about losses to a client that gets nothing else
 
 
 class Client(Session):
     __slots__ = (
         "_drained",
+        "_dropped_at",
+        "_dropped_timer",
         "_introduced",
         "_told_dropped",
         "advertisements",
@@ -54,6 +57,8 @@ class Client(Session):
         self.stall_timer: Timer | None = None
         self._introduced: set[int] = set()
         self._told_dropped = 0
+        self._dropped_at = 0.0  # not before, if nothing flows
+        self._dropped_timer: Timer | None = None
         self._drained = drained
 
     def advertised(self) -> Iterator[Filter]:
@@ -91,10 +96,9 @@ class Client(Session):
 
     def _send(self, link: Link) -> None:
         incoming, deliveries = self.incoming, self.deliveries
-        if deliveries.dropped != self._told_dropped:
-            self._told_dropped = deliveries.dropped
-            self.core.send(Dropped(deliveries.dropped), link)
         flows = self.writable and deliveries.sendable
+        if deliveries.dropped != self._told_dropped:
+            self._tell_dropped(link, flows)
         self.flush_marks(link, flows)
         if not flows:
             return
@@ -110,3 +114,17 @@ class Client(Session):
             )
             self.core.out.batches.append((link.number, deliver))
             incoming.tell()
+
+    def _tell_dropped(self, link: Link, flows: bool) -> None:
+        """Before what it gets next, else once in a while: who reads nothing need not hear of each loss."""
+        now = self.core.now
+        if flows or now >= self._dropped_at:
+            self._told_dropped = self.deliveries.dropped
+            self._dropped_at = now + DROPPED_S
+            self.core.send(Dropped(self.deliveries.dropped), link)
+        elif self._dropped_timer is None:
+            self._dropped_timer = self.core.timers.at(self._dropped_at, self._dropped_due)
+
+    def _dropped_due(self, now: float) -> None:
+        self._dropped_timer = None
+        self.touch()

@@ -8,15 +8,19 @@ stopped reader stops nobody. A full backlog is the subscriber's own loss, by the
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST
 from overlay.clients.backlog import Backlog
 from overlay.links.outgoing import Chunk, Outgoing, Wait
 from overlay.links.settling import Settling
 
+if TYPE_CHECKING:
+    from overlay.clients.shelf import Shelf
+
 
 class Deliveries(Outgoing):
-    __slots__ = ("backlog", "dropped", "most", "on_slow", "overrun", "stalled")
+    __slots__ = ("backlog", "dropped", "most", "on_slow", "overrun", "shelf", "stalled")
 
     def __init__(self, on_slow: int, most: int) -> None:
         super().__init__()
@@ -26,6 +30,7 @@ class Deliveries(Outgoing):
         self.dropped = 0
         self.stalled = False
         self.overrun = False  # the policy says: disconnect
+        self.shelf: Shelf | None = None  # where things wait while it is asleep
 
     def hold(self, record: Settling) -> None:
         last = min(self.next - 1 + len(self.queue), self.limit)
@@ -35,6 +40,11 @@ class Deliveries(Outgoing):
 
     def seal(self) -> None:
         room = self.limit - (self.next - 1)
+        if self.shelf is not None:
+            if room > 0:
+                self.shelf.empty()
+                self._fill(room)
+            return
         if not self.backlog and len(self.queue) <= room:
             super().seal()
             return
@@ -42,14 +52,19 @@ class Deliveries(Outgoing):
         self.queue.clear()
         self.ids.clear()
         self._fill(room)
-        self._shed()
+        self.shed()
 
     def _fill(self, room: int) -> None:
         """Move from the backlog into the window what the credit allows."""
         if room > 0 and self.backlog:
             self._retain(Chunk(self.next, *self.backlog.take(room)))
 
-    def _shed(self) -> None:
+    @property
+    def drowsy(self) -> bool:
+        """Whether it may sleep: silent, behind, and not to be disconnected at a certain point."""
+        return self.stalled and bool(self.backlog) and self.on_slow != DISCONNECT
+
+    def shed(self) -> None:
         surplus = len(self.backlog) - self.most
         if surplus <= 0:
             return

@@ -16,8 +16,8 @@ from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling
 from overlay.softlinks.excludes import NONE, Excluded, Narrowed, take_names
 from overlay.tree.duplicates import Source
-from overlay.tree.publications import Publications
-from overlay.tree.routes import Fan, Side
+from overlay.tree.publications import Publications, Used
+from overlay.tree.routes import Side
 
 LISTS = 64  # exclude lists of one neighbour whose routes are kept
 
@@ -44,7 +44,7 @@ class Forwarding(Quiet):
             publication.hops += 1
         if any(publication.hops > HOPS for publication in publications):
             publications = self.publications.too_far(publications, record)
-        used: dict[Fan, None] = {}
+        used: Used = []
         for side, source, run in self._runs(peer, publications):
             known = side.routes.at(self.publications.subscriptions.generation)
             self.publications.route_run(side, run, source, used, known, now)

@@ -8,7 +8,8 @@ by the attributes' bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from grapevine.filters.evaluate import matches
 from grapevine.wire import WireError, decode_attributes
@@ -32,13 +33,15 @@ from overlay.links.settling import Settling, cuts_of
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.duplicates import LastSeen, SeenWindow, Source
 from overlay.tree.routes import NOBODY, NOWHERE, Fan, Hops, Queue, Route, Side
-from overlay.tree.runs import look_up, rising, scatter, stamp
+from overlay.tree.runs import gather, look_up, rising, scatter, stamp
 from overlay.tree.subscriptions import Subscriptions
 
 FAN_SHARED = 8  # destinations; larger fans hardly come again
 FANS_SHARED = 4096
 NAMES_FEW = 3
 OFFER_MASK = 7
+Used = list[Sequence[Session]]  # whom a batch goes to, fan by fan
+UNKNOWN = 32  # publications whose routes are looked for before they are handed out; memory stays warm
 
 
 class Publications(Quiet):
@@ -54,7 +57,7 @@ class Publications(Quiet):
         self._fans_at = -1
         self._key_of: Callable[[Attributes], object] | None = None
         self._names_at = -1
-        self._told: dict[int, set[int]] = {}
+        self._told: dict[int, set[Client]] = {}
         self._told_at = -1
         self._phase = 0
         # Set by others: which links the matching groups are served by, which publications a leaving
@@ -90,7 +93,7 @@ class Publications(Quiet):
         self.accepted += len(publications)
         if self.tag is not None:
             self.tag(client, publications, now)
-        used: dict[Fan, None] = {}
+        used: Used = []
         self.route_run(client, publications, source, used, routes, now)
         self.hold(used, client, record)
 
@@ -99,7 +102,7 @@ class Publications(Quiet):
         publications = batch.publications[repeated:] if repeated else batch.publications
         record = Settling(peer.incoming)
         peer.received_total += len(publications)
-        used: dict[Fan, None] = {}
+        used: Used = []
         known = peer.routes.at(self.subscriptions.generation)
         publisher = incarnation = start = far = flags = 0
         for index, publication in enumerate(publications):
@@ -147,7 +150,7 @@ class Publications(Quiet):
         side: Side,
         run: list[Publication],
         source: Source,
-        used: dict[Fan, None],
+        used: Used,
         known: dict[bytes, Route],
         now: float,
     ) -> None:
@@ -163,25 +166,30 @@ class Publications(Quiet):
             return
         self.seen.last[source] = run[-1].sequence
         found = look_up(run, known)
-        if not all(found):
-            found = self._find_missing(side, run, found)
-        routes: list[Route] = found  # type: ignore[assignment]
+        if all(found):
+            self._hand_out(run, found, source[0], used)  # type: ignore[arg-type]
+            return
+        self._phase = (self._phase + 1) & OFFER_MASK
+        for start in range(0, len(run), UNKNOWN):
+            part, routes = run[start : start + UNKNOWN], found[start : start + UNKNOWN]
+            self._find_missing(side, part, routes)
+            self._hand_out(part, routes, source[0], used)  # type: ignore[arg-type]
+
+    def _hand_out(self, run: list[Publication], routes: list[Route], publisher: int, used: Used) -> None:
         route = routes[0]
         if routes.count(route) == len(routes):
-            self._use(route.fan, source[0], used)
+            self._use(route.fan, publisher, used)
             route.fan.take_all(run, route.ids)
         else:
             for fan in scatter(run, routes):
-                self._use(fan, source[0], used)
+                self._use(fan, publisher, used)
 
-    def _use(self, fan: Fan, publisher: int, used: dict[Fan, None]) -> None:
-        used[fan] = None
+    def _use(self, fan: Fan, publisher: int, used: Used) -> None:
+        used.append(fan.sessions)
         if publisher not in fan.named and fan.clients:
             self._name(fan, publisher)
 
-    def _route_each(
-        self, side: Side, run: list[Publication], source: Source, used: dict[Fan, None], now: float
-    ) -> None:
+    def _route_each(self, side: Side, run: list[Publication], source: Source, used: Used, now: float) -> None:
         """The same one by one, where each is logged or its window must be asked."""
         for publication in run:
             route = self.route(side, publication.attributes)
@@ -196,12 +204,9 @@ class Publications(Quiet):
             if self.log is not None:
                 self.log(side, publication, route, fresh, now)
 
-    def hold(self, used: dict[Fan, None], side: Session, record: Settling) -> None:
+    def hold(self, used: Used, side: Session, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled."""
-        dirty = self.core.dirty
-        sessions: dict[Session, None] = {}
-        for fan in used:
-            sessions |= fan.sessions
+        dirty, sessions = self.core.dirty, dict.fromkeys(chain.from_iterable(used))
         for session in sessions:
             session.out.hold(record)
         dirty |= sessions
@@ -226,18 +231,16 @@ class Publications(Quiet):
             return NOWHERE
         return self._find(side, content)
 
-    def _find_missing(
-        self, side: Side, run: list[Publication], found: list[Route | None]
-    ) -> list[Route | None]:
-        """All routes of a run, of which some are not known by the attributes' bytes. Attributes are offered
-        to the cache once in a while: most of them may never come again."""
+    def _find_missing(self, side: Side, run: list[Publication], routes: list[Route | None]) -> None:
+        """The routes that are not known by the attributes' bytes. These are offered to the cache once in a
+        while: most of them may never come again."""
         key_of = self._deciding(side)
         if key_of is None:
-            return [route or self.route(side, p.attributes) for route, p in zip(found, run)]
+            routes[:] = [route or self.route(side, p.attributes) for route, p in zip(routes, run)]
+            return
         get, offer = side.routes.at(self.subscriptions.generation).get, side.routes.offer
-        self._phase = phase = (self._phase + 1) & OFFER_MASK
-        routes = list(found)
-        for index, route in enumerate(found):
+        phase = self._phase
+        for index, route in enumerate(routes):
             if route is not None:
                 continue
             attributes = run[index].attributes
@@ -255,7 +258,6 @@ class Publications(Quiet):
             routes[index] = route
             if index & OFFER_MASK == phase:
                 offer(attributes, route)
-        return routes
 
     def _deciding(self, side: Side) -> Callable[[Attributes], object] | None:
         """What decides a route, if it is so few attributes that others will often have the same."""
@@ -279,8 +281,29 @@ class Publications(Quiet):
             side.unrestricted
             or (matches(side.may_publish, content) and any(matches(f, content) for f in side.advertised()))
         )
-        numbers, ids = zip(*deliveries) if deliveries else ((), ())
-        return Route(self._fan(peers, links, numbers), ids, allowed)
+        return self._route(peers, links, deliveries, allowed)
+
+    def _route(
+        self,
+        peers: tuple[Remote, ...],
+        links: tuple[Queue, ...] | None,
+        deliveries: list[tuple[int, bytes]],
+        allowed: bool,
+    ) -> Route:
+        numbered, shelf = self.core.numbered, self.subscriptions.shelf
+        awake, asleep = shelf.part(deliveries) if shelf.sleepers else (deliveries, [])
+        key = self._fan_key(peers, links, deliveries)
+        fan = self._fans.get(key) if key is not None else None
+        if fan is not None:
+            return Route(fan, tuple([ids for _, ids in (*awake, *asleep)]), allowed)
+        ids, streams = gather(awake, numbered)
+        fan = Fan(peers, streams, links)
+        if asleep:
+            fan.lead_to_shelf(shelf, [numbered[number] for number, _ in asleep])
+            ids += tuple([each for _, each in asleep])
+        if key is not None:
+            self._fans[key] = fan
+        return Route(fan, ids, allowed)
 
     def choose_primary(self, side: Side | None, groups: Iterable[int]) -> Hops:
         peers: dict[Remote, None] = {}
@@ -290,23 +313,18 @@ class Publications(Quiet):
                 peers[self.instead.get(hop, hop)] = None
         return tuple(peers), None
 
-    def _fan(
-        self, peers: tuple[Remote, ...], links: tuple[Queue, ...] | None, numbers: tuple[int, ...]
-    ) -> Fan:
-        """The fan to these destinations. Small ones are the same object for the same destinations, so that
-        publications with different attributes travel as one run."""
-        numbered = self.core.numbered
-        if len(peers) + len(numbers) > FAN_SHARED:
-            return Fan(peers, [numbered[number] for number in numbers], links)
+    def _fan_key(
+        self, peers: tuple[Remote, ...], links: tuple[Queue, ...] | None, deliveries: list[tuple[int, bytes]]
+    ) -> object | None:
+        """Small fans are the same object for the same destinations, so that publications with different
+        attributes travel as one run; None for others."""
+        if len(peers) + len(deliveries) > FAN_SHARED:
+            return None
         if self._fans_at != self.subscriptions.generation or len(self._fans) >= FANS_SHARED:
             self._fans_at = self.subscriptions.generation
             self._fans.clear()
         queues = None if links is None else tuple([id(queue) for queue in links])
-        key = (peers, queues, numbers)
-        fan = self._fans.get(key)
-        if fan is None:
-            fan = self._fans[key] = Fan(peers, [numbered[number] for number in numbers], links)
-        return fan
+        return peers, queues, tuple([number for number, _ in deliveries])
 
     def sides(self, attributes: bytes) -> set[Peer]:
         """The neighbours from which a matching subscription came."""
@@ -317,16 +335,17 @@ class Publications(Quiet):
     def _name(self, fan: Fan, publisher: int) -> None:
         """The clients hear the publisher's name before its first publication."""
         told = self._told_of(publisher)
-        if strangers := [client for client in fan.clients if client.number not in told]:
+        if not told.issuperset(fan.clients):
             if not (advertisements := self.advertisements.of_publisher(publisher)):
                 return
             known = advertisements[0]
-            for client in strangers:
-                client.introduce(publisher, known.publisher_name, known.home_name)
-                told.add(client.number)
+            for client in fan.clients:
+                if client not in told:
+                    client.introduce(publisher, known.publisher_name, known.home_name)
+                    told.add(client)
         fan.named.add(publisher)
 
-    def _told_of(self, publisher: int) -> set[int]:
+    def _told_of(self, publisher: int) -> set[Client]:
         """Clients that were told of this publisher since the tables last changed."""
         if len(self._told) >= INTRODUCED and publisher not in self._told:
             self.subscriptions.generation += (

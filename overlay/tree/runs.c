@@ -6,8 +6,12 @@
  * rising(objects, member, last) -> bool   whether the member's integers rise strictly, from above `last`
  * look_up(objects, member, table) -> list what the table has for the member's value of each object, or None
  * scatter(objects, routes, members) -> dict   append each object to every queue of its route's fan, and the route's
- *                                         ids to the lists beside the clients' queues; the fans, in the order met.
+ *                                         first ids to the lists beside the clients' queues (further ones are of
+ *                                         clients that have none now); the fans, in the order met.
  *                                         `members` are Route.fan, Route.ids, Fan.queues and Fan.listed
+ * gather(pairs, table, members) -> tuple  of (key, ids) pairs and what the table has for the keys: the ids as a tuple,
+ *                                         then the table's objects, their queues and their lists of ids as lists.
+ *                                         `members` are Session.out, Outgoing.queue and Outgoing.ids
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -113,13 +117,13 @@ static int append(PyObject *queue, PyObject *object) {
 
 static int append_all(PyObject *object, PyObject *queues, PyObject *listed, PyObject *ids) {
     if (!PyList_Check(queues) || !PyList_Check(listed) || !PyTuple_Check(ids) ||
-        PyList_GET_SIZE(listed) != PyTuple_GET_SIZE(ids)) {
+        PyList_GET_SIZE(listed) > PyTuple_GET_SIZE(ids)) {
         PyErr_SetString(PyExc_TypeError, "not a route and its fan");
         return -1;
     }
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(queues); k++)
         if (append(PyList_GET_ITEM(queues, k), object) < 0) return -1;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(ids) && k < PyList_GET_SIZE(listed); k++)
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(listed); k++)
         if (append(PyList_GET_ITEM(listed, k), PyTuple_GET_ITEM(ids, k)) < 0) return -1;
     return 0;
 }
@@ -143,11 +147,49 @@ static PyObject *scatter(PyObject *self, PyObject *arguments) {
     return fans;
 }
 
+/* Fills place k of the rows; they own what they hold, also when they are not filled to the end. */
+static int gather_one(PyObject *pair, PyObject *table, PyMemberDescrObject **member, Py_ssize_t k, PyObject **rows) {
+    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+        PyErr_SetString(PyExc_TypeError, "not a pair");
+        return -1;
+    }
+    PyObject *object = PyDict_GetItemWithError(table, PyTuple_GET_ITEM(pair, 0)), *out, *queue, *listed;
+    if (object == NULL) {
+        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, PyTuple_GET_ITEM(pair, 0));
+        return -1;
+    }
+    if ((out = value_of(object, member[0])) == NULL || (queue = value_of(out, member[1])) == NULL ||
+        (listed = value_of(out, member[2])) == NULL)
+        return -1;
+    PyTuple_SET_ITEM(rows[0], k, Py_NewRef(PyTuple_GET_ITEM(pair, 1)));
+    PyList_SET_ITEM(rows[1], k, Py_NewRef(object));
+    PyList_SET_ITEM(rows[2], k, Py_NewRef(queue));
+    PyList_SET_ITEM(rows[3], k, Py_NewRef(listed));
+    return 0;
+}
+
+static PyObject *gather(PyObject *self, PyObject *arguments) {
+    PyObject *pairs, *table, *found = NULL;
+    PyMemberDescrObject *member[3];
+    if (!PyArg_ParseTuple(arguments, "O!O!(O&O&O&)", &PyList_Type, &pairs, &PyDict_Type, &table, is_member, &member[0],
+                          is_member, &member[1], is_member, &member[2]))
+        return NULL;
+    Py_ssize_t count = PyList_GET_SIZE(pairs), k = 0;
+    PyObject *rows[4] = {PyTuple_New(count), PyList_New(count), PyList_New(count), PyList_New(count)};
+    if (rows[0] && rows[1] && rows[2] && rows[3]) {
+        while (k < count && gather_one(PyList_GET_ITEM(pairs, k), table, member, k, rows) == 0) k++;
+        if (k == count) found = PyTuple_Pack(4, rows[0], rows[1], rows[2], rows[3]);
+    }
+    for (k = 0; k < 4; k++) Py_XDECREF(rows[k]);
+    return found;
+}
+
 static PyMethodDef methods[] = {
     {"stamp", stamp, METH_VARARGS, "set the same values on every object"},
     {"rising", rising, METH_VARARGS, "whether a member rises strictly"},
     {"look_up", look_up, METH_VARARGS, "a table's values by a member"},
     {"scatter", scatter, METH_VARARGS, "append each object to the queues of its route"},
+    {"gather", gather, METH_VARARGS, "the streams to the clients of a match"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_runs", NULL, -1, methods};

@@ -7,12 +7,16 @@ built: then Python does the same, and the tests compare the two.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import lt
 from types import ModuleType
 from typing import Any
 
 from grapevine.wire.messages import Publication
-from overlay.tree.routes import Fan, Route
+from overlay.clients.client import Client
+from overlay.links.outgoing import Outgoing
+from overlay.links.session import Session
+from overlay.tree.routes import Fan, Route, Streams, streams_of
 
 compiled: ModuleType | None
 try:
@@ -27,6 +31,9 @@ _ATTRIBUTES, _SEQUENCE = _PUBLICATION.attributes, _PUBLICATION.sequence
 _STAMPED = (_PUBLICATION.publisher, _PUBLICATION.incarnation, _PUBLICATION.accepted_at)
 _ROUTE: Any = Route
 _FAN: Any = Fan
+_SESSION: Any = Session
+_OUTGOING: Any = Outgoing
+_GATHERED = (_SESSION.out, _OUTGOING.queue, _OUTGOING.ids)
 _ROUTED = (_ROUTE.fan, _ROUTE.ids, _FAN.queues, _FAN.listed)
 
 
@@ -57,16 +64,38 @@ def look_up(run: list[Publication], known: dict[bytes, Route]) -> list[Route | N
     return [get(publication.attributes) for publication in run]
 
 
+def gather(
+    deliveries: list[tuple[int, bytes]], numbered: dict[int, Client]
+) -> tuple[tuple[bytes, ...], Streams]:
+    """Of (number of a client, ids) pairs the ids, and the streams to these clients."""
+    if compiled is not None:
+        ids, *streams = compiled.gather(deliveries, numbered, _GATHERED)
+        return ids, Streams(*streams)
+    numbers, ids = zip(*deliveries) if deliveries else ((), ())
+    return ids, streams_of([numbered[number] for number in numbers])
+
+
 def scatter(run: list[Publication], routes: list[Route]) -> dict[Fan, None]:
     """Hand each publication to the fan of its route; the fans."""
     if compiled is not None:
-        return compiled.scatter(run, routes, _ROUTED)  # type: ignore[no-any-return]
+        fans: dict[Fan, None] = compiled.scatter(run, routes, _ROUTED)
+        if any(fan.sleepers for fan in fans):
+            for fan, start, end in _stretches(routes):
+                if fan.sleepers:
+                    fan.lay(run[start:end], [route.ids for route in routes[start:end]])
+        return fans
+    fans = {}
+    for fan, start, end in _stretches(routes):
+        fan.take(run[start:end], routes[start:end])
+        fans[fan] = None
+    return fans
+
+
+def _stretches(routes: list[Route]) -> Iterator[tuple[Fan, int, int]]:
+    """Where routes that follow each other end in one fan."""
     fan, start = routes[0].fan, 0
-    fans = {fan: None}
     for index, route in enumerate(routes):
         if route.fan is not fan:
-            fan.take(run[start:index], routes[start:index])
+            yield fan, start, index
             fan, start = route.fan, index
-            fans[fan] = None
-    fan.take(run[start:], routes[start:])
-    return fans
+    yield fan, start, len(routes)

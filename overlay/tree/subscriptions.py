@@ -14,6 +14,7 @@ from grapevine.wire.messages import Subscribe, Subscription, Unsubscribe
 from matching.interface import Matcher
 from matching.mentions import Mentions
 from overlay.behaviour import Quiet, Status
+from overlay.clients.shelf import Shelf
 from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Peer, Session
@@ -44,6 +45,7 @@ class Subscriptions(Quiet):
         self.mentions = Mentions()  # of both
         self.announced: dict[Peer, Announced] = {}
         self.generation = 0  # of everything that a route is made of
+        self.shelf = Shelf()  # what waits for clients that are asleep
         self._group: dict[int, int] = {}
 
     def attach(self, core: Core) -> None:

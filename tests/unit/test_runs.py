@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -9,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grapevine.wire.messages import Publication
+from grapevine.wire import identify
+from grapevine.wire.messages import PROTOCOL, Attach, Publication
+from matching.index import Index
+from overlay.clients.client import Client
+from overlay.profiles import tree_broker
+from overlay.settings import CoreSettings
 from overlay.tree import runs
-from overlay.tree.routes import Fan, Route
+from overlay.tree.routes import Fan, Route, Streams, streams_of
 
 both = pytest.mark.parametrize("compiled", [runs.compiled, None], ids=["compiled", "python"])
 needs_compiled = pytest.mark.skipif(runs.compiled is None, reason="built without a compiler")
@@ -22,7 +28,7 @@ def publications(sequences: list[int]) -> list[Publication]:
 
 
 def fan(queues: int, clients: int) -> Fan:
-    made = Fan((), [])
+    made = Fan((), streams_of([]))
     made.listed = [[] for _ in range(clients)]
     made.queues = [[] for _ in range(queues + clients)]
     return made
@@ -131,3 +137,33 @@ def test_references_are_neither_lost_nor_kept() -> None:
     assert sys.getrefcount(value) == before + 3
     del run
     assert sys.getrefcount(value) == before
+
+
+@both
+def test_gathered_are_ids_clients_and_their_lists(
+    compiled: ModuleType | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "compiled", compiled)
+    core = tree_broker("b", 1, CoreSettings(), Random(1), matcher=Index)
+    clients = [Client(core, attach(f"c{n}"), lambda client: None, 0.0) for n in range(12)]
+    numbered = {client.number: client for client in clients}
+    ids, streams = runs.gather([(client.number, b"%d" % client.number) for client in clients[2:]], numbered)
+    assert ids == tuple(b"%d" % client.number for client in clients[2:])
+    assert streams.clients == clients[2:]
+    assert all(q is client.out.queue for q, client in zip(streams.queues, clients[2:], strict=True))
+    assert all(q is client.out.ids for q, client in zip(streams.listed, clients[2:], strict=True))
+    assert runs.gather([], numbered) == ((), Streams([], [], []))
+    with pytest.raises(KeyError):
+        runs.gather([(0, b"")], numbered)
+
+
+def attach(name: str) -> Attach:
+    return Attach(PROTOCOL, PROTOCOL, name, identify(name), 7, 1, 100, 0)
+
+
+@needs_compiled
+def test_gather_refuses_what_is_no_client() -> None:
+    assert runs.compiled is not None
+    for pairs, table in (([(1,)], {1: 2}), ([1], {1: 2}), ([(1, b"")], {1: 2})):
+        with pytest.raises(TypeError):
+            runs.compiled.gather(pairs, table, runs._GATHERED)
