@@ -22,7 +22,7 @@ compiled: ModuleType | None
 try:
     from overlay.tree import _runs
 
-    compiled = _runs
+    compiled = _runs if hasattr(_runs, "gather") else None  # else built from an older tree
 except ImportError:
     compiled = None
 
