@@ -164,13 +164,12 @@ kill -KILL $(cat pid); echo killed"""
         await host.run(f"rm -rf {quote(self.home(host.name))}; {rest}", timeout_s=120)
 
     async def log(self, host: Host, broker: BrokerPlan, lines: int) -> str:
-        return await host.run(f"tail -n {lines} {quote(self.place(broker))}/log")
+        return await host.run(f"{_inside(self.place(broker))}; tail -n {lines} log")
 
     async def archive(self, host: Host) -> bytes:
         """Logs and delivery logs, without any key."""
-        place = quote(self.home(host.name))
         pick = "find . -name log -o -name log.before -o -path '*/deliveries/*.jsonl'"
-        script = f"cd {place} && {pick} | tar -cz -T - | base64 -w 0"
+        script = f"{_inside(self.home(host.name))}; {pick} | tar -cz -T - | base64 -w 0"
         return base64.b64decode(await host.run(script, timeout_s=300))
 
 
@@ -178,6 +177,11 @@ kill -KILL $(cat pid); echo killed"""
 _RUNS = """runs() {
   [ -e pid ] && [ "$(readlink /proc/$(cat pid)/cwd)" = "$(pwd -P)" ]
 } 2>/dev/null"""
+
+
+def _inside(place: str) -> str:
+    nothing = f"echo nothing is deployed in {quote(place)}: pubctl deploy up starts it >&2"
+    return f"cd {quote(place)} 2>/dev/null || {{ {nothing}; exit 1; }}"
 
 
 def packed(files: dict[str, bytes]) -> bytes:

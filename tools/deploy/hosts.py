@@ -83,7 +83,14 @@ async def _visit(name: str, access: Access, work: Work) -> Any:
         async with asyncssh.connect(name, **options) as connection:
             return await work(Host(name, connection))
     except (OSError, asyncssh.Error, TimeoutError) as error:
-        raise Trouble(f"ssh: {error or type(error).__name__}") from None
+        reason = str(error) or type(error).__name__
+        raise Trouble(f"ssh: {reason}: `ssh {_as_typed(name, access)}` must work first") from None
+
+
+def _as_typed(name: str, access: Access) -> str:
+    words = [f"-p {access.port}"] if access.port else []
+    words += [f"-i {access.identity}"] if access.identity else []
+    return " ".join((*words, f"{access.user}@{name}" if access.user else name))
 
 
 def library() -> Any:
