@@ -105,7 +105,7 @@ class Lab:
         config.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
         words = [*inside, sshd_path(), "-D", "-e", "-f", str(config)]
         self.sshds.append(subprocess.Popen(words, stderr=subprocess.DEVNULL))
-        eventually(lambda: (directory / f"pid-{name}").exists(), 10)
+        eventually(lambda: (directory / f"pid-{name}").exists())
 
     # --- the topology -------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class Machine:
         words += ["--register=no", "--keep-unit", "--private-network", "--console=pipe"]
         log = open(self.directory / "console", "wb")  # noqa: SIM115
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.leader = eventually(self._find_leader, 20)
+        self.leader = eventually(self._find_leader)
         eventually(
             lambda: self.run("systemctl", "is-system-running", code=None).stdout == "running\n", 30, 0.1
         )

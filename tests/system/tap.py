@@ -85,4 +85,4 @@ class Tap:
             before, seen[0] = seen[0], len(self.said)
             return before == seen[0]
 
-        eventually(same, 10, 0.2)
+        eventually(same, 30, 0.2)

@@ -31,7 +31,7 @@ def test_publish_subscribe_flush(overlay: Overlay) -> None:
             await publisher.advertise("class = 'STOCK'")
             for n in range(4):
                 assert await publisher.publish({"class": "STOCK", "volume": n}, b"x") == n + 1
-            await publisher.flush(5)
+            await publisher.flush(30)
             assert await read(subscription, 2) == [3, 4]
             assert await subscription.next(timeout=0.05) is None
             with pytest.raises(grapevine.NotAllowed):
@@ -83,7 +83,7 @@ def test_full_window_is_told_where_nobody_can_wait(overlay: Overlay) -> None:
             publisher.publish_nowait({"n": 2})
             with pytest.raises(asyncio.QueueFull):
                 publisher.publish_nowait({"n": 3})
-            await publisher.flush(5)
+            await publisher.flush(30)
             publisher.publish_nowait({"n": 3})
 
     asyncio.run(scenario())

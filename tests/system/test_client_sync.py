@@ -86,7 +86,7 @@ def test_small_windows_hold_back_and_lose_nothing(overlay: Overlay) -> None:
         sender.start()
         assert read(subscription, 2_000) == list(range(1, 2_001))
         sender.join(5)
-        publisher.flush(5)
+        publisher.flush(30)
 
 
 def test_reader_that_stops_is_counted_and_others_go_on(overlay: Overlay) -> None:
@@ -95,7 +95,7 @@ def test_reader_that_stops_is_counted_and_others_go_on(overlay: Overlay) -> None
         slow, fast = lazy.subscribe("n >= 0"), eager.subscribe("n >= 0")
         for n in range(2_000):
             publisher.publish({"n": n})
-        publisher.flush(20)
+        publisher.flush(30)
         assert read(fast, 2_000) == list(range(1, 2_001))
         assert eventually(lambda: slow.dropped) == 2_000 - 100 - 50
         # Its window first, then the newest that its queue at the broker kept.
@@ -110,7 +110,7 @@ def test_fail_over_to_the_next_broker(overlay: Overlay) -> None:
         subscription = reader.subscribe("n >= 0")
         assert reader.broker == "b2"
         publisher.publish({"n": 0})
-        publisher.flush(5)
+        publisher.flush(30)
         b2.kill()
         eventually(lambda: reader.broker == "b3")
         eventually(lambda: _confirmed(subscription))
@@ -124,7 +124,7 @@ def test_publisher_sends_again_what_a_killed_broker_had_not_settled(overlay: Ove
     with publisher, connect(b1, "desk") as reader:
         subscription = reader.subscribe("n >= 0")
         publisher.publish({"n": -1})
-        publisher.flush(5)
+        publisher.flush(30)
         for n in range(3_000):
             publisher.publish({"n": n})
             if n == 1_000:
@@ -141,14 +141,14 @@ def test_restarted_broker_is_found_again(overlay: Overlay) -> None:
     with connect(b1, "quotes") as publisher, connect(b1, "desk") as reader:
         subscription = reader.subscribe("n >= 0")
         publisher.publish({"n": 0})
-        publisher.flush(5)
+        publisher.flush(30)
         b1.kill()
         eventually(lambda: reader._session.state != State.ATTACHED)
         publisher.publish({"n": 1})
         b1.start().ready()
-        eventually(lambda: reader._session.state == State.ATTACHED and _confirmed(subscription), 20)
+        eventually(lambda: reader._session.state == State.ATTACHED and _confirmed(subscription))
         publisher.publish({"n": 2})
-        publisher.flush(10)
+        publisher.flush(30)
         got = read(subscription, 3, 3)
         assert got[0] == 1 and got[-1] == 3 and got == sorted(set(got))
 

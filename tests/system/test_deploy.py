@@ -45,7 +45,7 @@ def test_up_traffic_down(lab: Lab) -> None:
     ):
         sub = subscriber.subscribe("n > 0")
         publisher.publish({"n": 1})
-        publisher.flush(20)
+        publisher.flush(30)
         message = sub.next(timeout=30)
         assert message is not None
         assert message.hops == 2

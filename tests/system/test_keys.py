@@ -44,12 +44,12 @@ def test_made_let_in_limited_and_taken_away(daemon: Daemon, pubctl: Pubctl, tmp_
     assert tomllib.loads((daemon.keys / "policy.toml").read_text())["key"][-1]["name"] == "guest"
     with connect(daemon, guest, "guest") as client:
         client.publish({"class": "STOCK"})
-        client.flush(5)
+        client.flush(30)
         client.publish({"class": "NEWS"})
         with pytest.raises(grapevine.NotAllowed):
-            client.flush(5)
+            client.flush(30)
         pubctl("key", "revoke", "guest", "--yes")
-        eventually(lambda: "its key is no longer authorised" in daemon.log(), 10)
+        eventually(lambda: "its key is no longer authorised" in daemon.log())
     with pytest.raises(grapevine.Error):
         connect(daemon, guest, "guest")
 
@@ -70,9 +70,9 @@ def test_a_key_is_replaced_without_an_outage(daemon: Daemon, pubctl: Pubctl, tmp
         old.publish({"n": 1})
         new.publish({"n": 1})
         pubctl("key", "revoke", "feed1", "--yes")
-        eventually(lambda: "its key is no longer authorised" in daemon.log(), 10)
+        eventually(lambda: "its key is no longer authorised" in daemon.log())
         new.publish({"n": 2})
-        new.flush(5)
+        new.flush(30)
 
 
 def test_errors_tell_the_next_step(pubctl: Pubctl, daemon: Daemon) -> None:

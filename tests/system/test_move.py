@@ -56,8 +56,8 @@ def test_a_broker_moves_while_publications_pass_both_ways(overlay: Overlay) -> N
         going = False
         for thread in threads:
             thread.join()
-        low.flush(20)
-        high.flush(20)
+        low.flush(30)
+        high.flush(30)
         assert _numbers(subscriptions["low"], len(sent["high"])) == sent["high"]
         assert _numbers(subscriptions["high"], len(sent["low"])) == sent["low"]
         assert parent_of(daemons["b1"], "b4") == "b3"

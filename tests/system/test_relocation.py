@@ -51,12 +51,12 @@ def test_one_publisher_moves_and_its_subscriptions_stay(overlay: Overlay) -> Non
         got = subscriber.subscribe("kind = 'tick'")
         publisher.advertise("kind = 'tick'")
         publisher.publish({"kind": "tick", "n": 0})
-        publisher.flush(10)
+        publisher.flush(30)
         answer = ask(daemons[0], "relocate.apply", publisher="pub", broker="b3")
         assert (answer["outcome"], answer["hops"]) == ("offered", 2)
         eventually(lambda: home_of(daemons, "pub") == "b3")
         publisher.publish({"kind": "tick", "n": 1})
-        publisher.flush(10)
+        publisher.flush(30)
         assert [m.attributes["n"] for m in (got.next(5), got.next(5)) if m] == [0, 1]
         subscriber.advertise("kind = 'echo'")
         subscriber.publish({"kind": "echo"})
@@ -155,7 +155,7 @@ def test_grape_moves_a_publisher_by_itself_and_the_log_says_so(tmp_path: Path) -
                 time.sleep(0.002)
             eventually(lambda: home_of(daemons, "pub") == "b3", 20.0)
             publisher.publish({"kind": "tick", "n": 100})
-            publisher.flush(10)
+            publisher.flush(30)
             assert [got.next(5).attributes["n"] for _ in range(101)] == list(range(101))
 
         def logged() -> bool:

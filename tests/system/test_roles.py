@@ -125,7 +125,7 @@ def test_the_right_key_in_the_wrong_role(daemon: Daemon, name: str, refused: typ
 
 def test_a_greeting_in_the_wrong_role_is_told_so(daemon: Daemon) -> None:
     write(daemon, POLICY + '[[key]]\nname = "b2"\nroles = ["broker"]\n')
-    eventually(lambda: connects(daemon, "b2"), 10)
+    eventually(lambda: connects(daemon, "b2"))
 
 
 def connects(daemon: Daemon, name: str) -> bool:
@@ -147,9 +147,9 @@ def test_the_library_says_not_allowed(daemon: Daemon) -> None:
             client.subscribe("n > 1", timeout=30)
         client.publish({"class": "NEWS"})
         with pytest.raises(grapevine.NotAllowed):
-            client.flush(5)
+            client.flush(30)
         client.publish({"class": "STOCK"})
-        client.flush(5)
+        client.flush(30)
 
 
 def test_revocation_cuts_a_silent_connection_and_a_narrowed_filter_its_subscriptions(daemon: Daemon) -> None:
@@ -159,11 +159,11 @@ def test_revocation_cuts_a_silent_connection_and_a_narrowed_filter_its_subscript
         publisher.attach("publisher")
         publisher.advertise()
         write(daemon, POLICY.replace("ask = \"class = 'STOCK'\"", "ask = \"class = 'NEWS'\""))
-        eventually(lambda: not subscriptions(daemon), 10)
+        eventually(lambda: not subscriptions(daemon))
         publisher.publish([{"class": "STOCK"}])
         assert not isinstance(reader.receive(0.3), Deliver)
         write(daemon, POLICY.partition('[[key]]\nname = "reader"')[0])
-        eventually(lambda: "its key is no longer authorised" in daemon.log(), 10)
+        eventually(lambda: "its key is no longer authorised" in daemon.log())
         reader.send(attach_of(reader, "reader"))
         heard = [reader.receive(0.3) for _ in range(3)]
         assert not [message for message in heard if isinstance(message, Attached | Deliver)]
@@ -199,8 +199,8 @@ def test_nobody_takes_over_a_client_of_another_key(daemon: Daemon) -> None:
 
 def test_brokers_without_the_role_do_not_join(overlay: Overlay, daemon: Daemon) -> None:
     joining = overlay.add("b2", "b1", transport={"ready_s": 0.5}).start()
-    eventually(lambda: "no role broker" in joining.log(), 10)
+    eventually(lambda: "no role broker" in joining.log())
     write(
         daemon, POLICY + "".join(f'[[key]]\nname = "{name}"\nroles = ["broker"]\n' for name in ("b1", "b2"))
     )
-    eventually(lambda: "neighbour b1 is connected" in joining.log(), 15)
+    eventually(lambda: "neighbour b1 is connected" in joining.log())

@@ -238,7 +238,7 @@ def test_a_cycle_is_undone_and_said(overlay: Overlay) -> None:
     first = overlay.add("b1")
     overlay.start("b2", transport={"ready_s": 0.5}, tree={"neighbours": [first.address]})
     first.configure({**first.sections, "tree": {"neighbours": [overlay["b2"].address]}})
-    first.start().ready(20)
+    first.start().ready()
     said = eventually(lambda: "cycle" in (log := first.log() + overlay["b2"].log()) and log)
     assert "cycle" in said or "dialled" in said
 
@@ -257,7 +257,7 @@ def test_a_wrong_protocol_version_is_refused_with_both(plain: Overlay) -> None:
 
 
 def test_two_clients_with_one_name(plain: Overlay) -> None:
-    daemon = plain.start("b1")
+    daemon = plain.start("b1", links={"greet_s": 20.0})  # the first has half of it to answer
     with Frames(daemon.address) as first, Frames(daemon.address) as second:
         first.attach("same")
         stop = threading.Event()
@@ -268,7 +268,7 @@ def test_two_clients_with_one_name(plain: Overlay) -> None:
 
         thread = threading.Thread(target=answer_pings)
         thread.start()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         reason = ""
         while reason != "name" and time.monotonic() < deadline:
             second.send(Attach(1, 1, "same", identify("same"), 77, 77, 100, 0))

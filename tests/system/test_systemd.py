@@ -74,7 +74,7 @@ def test_three_instances_are_ready_and_know_each_other(host: Machine) -> None:
         assert host.run("systemctl", "is-enabled", f"grapevined@{name}").stdout == "enabled\n"
     rows = json.loads(host.run("pubctl", "-b", control("b3"), "status", "-o", "json").stdout)["rows"]
     assert [(row["name"], row["state"]) for row in rows] == [(name, "ready") for name in PORTS]
-    eventually(lambda: host.shows("grapevined@b2", "StatusText") == "1 of 1 neighbours, 0 clients", 15, 0.3)
+    eventually(lambda: host.shows("grapevined@b2", "StatusText") == "1 of 1 neighbours, 0 clients", 30, 0.3)
 
 
 def test_systemd_has_nothing_to_say(host: Machine) -> None:
@@ -111,11 +111,11 @@ def test_the_journal_knows_broker_priority_and_unit(host: Machine) -> None:
 def test_reload_takes_what_can_be_taken_and_keeps_the_old_on_a_mistake(host: Machine) -> None:
     edit(host, "/etc/grapevine/b1.toml.d/log.toml", '[log]\nlevel = "debug"\n')
     host.run("systemctl", "reload", "grapevined@b1")
-    eventually(lambda: "reloaded: log.level" in host.journal("GRAPEVINE_BROKER=b1"), 10, 0.2)
+    eventually(lambda: "reloaded: log.level" in host.journal("GRAPEVINE_BROKER=b1"), 30, 0.2)
     edit(host, "/etc/grapevine/b1.toml.d/log.toml", '[log]\nlevl = "debug"\n')
     host.run("systemctl", "reload", "grapevined@b1")
     told = "not reloaded: /etc/grapevine/b1.toml.d/log.toml: log.levl"
-    eventually(lambda: told in host.journal("GRAPEVINE_BROKER=b1", "-p", "err"), 10, 0.2)
+    eventually(lambda: told in host.journal("GRAPEVINE_BROKER=b1", "-p", "err"), 30, 0.2)
     assert host.shows("grapevined@b1", "ActiveState") == "active"
     (host.root / "etc/grapevine/b1.toml.d/log.toml").unlink()
 
@@ -157,11 +157,11 @@ def test_a_hung_broker_is_aborted_with_its_stacks_and_started_again(host: Machin
     time.sleep(1.5 * WATCHDOG_S)
     assert host.shows("grapevined@b3", "MainPID") == before, "a broker that works is left alone"
     host.run("systemctl", "reload", "--no-block", "grapevined@b3")
-    eventually(lambda: host.shows("grapevined@b3", "ActiveState") == "reloading", 10, 0.05)
+    eventually(lambda: host.shows("grapevined@b3", "ActiveState") == "reloading", 30, 0.05)
     time.sleep(0.3)
     host.run("rm", pipe)
-    eventually(lambda: host.shows("grapevined@b3", "NRestarts") == "1", 20, 0.2)
-    eventually(lambda: host.shows("grapevined@b3", "ActiveState") == "active", 20, 0.2)
+    eventually(lambda: host.shows("grapevined@b3", "NRestarts") == "1", 30, 0.2)
+    eventually(lambda: host.shows("grapevined@b3", "ActiveState") == "active", 30, 0.2)
     assert host.shows("grapevined@b3", "MainPID") != before
     said = host.journal("-u", "grapevined@b3")
     assert "Watchdog timeout" in said
