@@ -156,8 +156,9 @@ class Relocation(Quiet):
 
     def _move(self, client: Client, verdict: Verdict, now: float) -> None:
         self.verdicts[client] = verdict
-        if now - client.since < 60.0 / max(self.settings.moves_per_minute, 1e-6):
-            verdict.outcome = "too soon after the last move"
+        rest_s = 60.0 / max(self.settings.moves_per_minute, 1e-6)
+        if now - client.since < rest_s:
+            verdict.outcome = f"it came here less than {rest_s:.3g} s ago"
         elif len(verdict.path) > 1:
             verdict.outcome = self.offer(client, verdict.path, verdict.name, verdict.addresses, now)
 

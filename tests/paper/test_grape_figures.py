@@ -80,6 +80,14 @@ def test_bars_hold_for_faithful_figures_and_break_for_others() -> None:
     assert "headline POP: delay_ms" in broken and "orders load100 lowest: message_rate" in broken
 
 
+def test_sent_and_counted_are_held_against_each_other() -> None:
+    one, other = outcome(*FAITHFUL["load100"]), outcome(1.2, 0.030, 300.0, 5.0)
+    done = clustered(2, 4) | {("simulated", "load100", 4): one, ("matched", "load100", 4): other}
+    apart = found(rows(done), "agreement")
+    assert apart["load100 X=4", "message_rate"] == pytest.approx(20.0)
+    assert [bar.what for bar in bars(rows(done)) if not bar.ok] == ["agreement load100 X=4: message_rate"]
+
+
 def test_what_was_kept_is_not_measured_again(tmp_path: Path) -> None:
     path, setting = tmp_path / "kept", Setting("POP", 4, "clustered")
     Kept(path, False).add(setting, replace(NOTHING, pauses=[(2, 0.1)]))
@@ -135,5 +143,5 @@ def test_pictures(tmp_path: Path) -> None:
     done = clustered(2, 4) | {("clustered", "POP", 8): replace(NOTHING, pauses=[(2, 0.1)])}
     done["clustered", "baseline", 8] = NOTHING
     names = {path.name for path in draw(rows(done), tmp_path)}
-    assert {"grape-5a.png", "grape-5c.png", "grape-reductions.png", "grape-6c.png"} <= names
+    assert {"grape-5a.svg", "grape-5c.svg", "grape-reductions.svg", "grape-6c.svg"} <= names
     assert all((tmp_path / name).stat().st_size > 5_000 for name in names)

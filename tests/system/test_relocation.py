@@ -9,6 +9,7 @@ from typing import Any
 
 import grapevine
 from tests.system.overlay import Daemon, Overlay, eventually
+from tests.system.test_pubctl import Pubctl
 from tools.pubctl.channel import Channel
 
 BROKERS = 15
@@ -61,6 +62,24 @@ def test_one_publisher_moves_and_its_subscriptions_stay(overlay: Overlay) -> Non
         subscriber.advertise("kind = 'echo'")
         subscriber.publish({"kind": "echo"})
         assert own.next(5) is not None
+
+
+def test_an_operator_moves_a_publisher(overlay: Overlay) -> None:
+    """`pubctl relocate apply` says what it is going to do, and comes back when it is done."""
+    daemons = start_tree(overlay, 3)
+    pubctl = Pubctl(daemons[0].keys)
+    with grapevine.connect(daemons[1].address, name="pub", keys=daemons[0].keys) as publisher:
+        publisher.advertise("kind = 'tick'")
+        words = ("relocate", "apply", "pub", "b3", "-b", daemons[0].address, "-t", "60s")
+        (planned,) = pubctl.json(*words, "--dry-run")["rows"]
+        assert (planned["from"], planned["hops"], planned["outcome"]) == ("b2", 2, "nothing done")
+        assert home_of(daemons, "pub") == "b2"
+        (done,) = pubctl.json(*words, "--yes")["rows"]
+        assert done["outcome"] == "moved" and home_of(daemons, "pub") == "b3"
+        (again,) = pubctl.json(*words, "--yes")["rows"]
+        assert (again["hops"], again["outcome"]) == (0, "nothing done")
+    eventually(lambda: not home_of(daemons, "pub"))
+    pubctl.json(*words, "--yes", code=6)  # no such publisher any more
 
 
 def test_ten_publishers_at_full_speed_all_relocated(overlay: Overlay) -> None:

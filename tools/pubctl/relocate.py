@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import monotonic, sleep
 from typing import Any
 
 import click
 
-from tools.pubctl.channel import opened
+from tools.pubctl.channel import Channel, opened
 from tools.pubctl.commands import agreed, changes, group
+from tools.pubctl.failure import Failure
 from tools.pubctl.output import Column, Result, count, show
 
 
@@ -30,6 +32,8 @@ COLUMNS = (
     Column("outcome"),
 )
 DONE = (Column("publisher", style="bold"), Column("from"), Column("to"), Column("hops"), Column("outcome"))
+STAYED = "stayed"
+LOOK_S = 0.1  # between two looks at a publisher that moves
 SET = (Column("broker", style="bold"), Column("outcome"))
 
 
@@ -67,11 +71,28 @@ def plan() -> None:
 @click.argument("target", metavar="BROKER")
 @changes
 def apply(publisher: str, target: str, dry_run: bool, yes: bool) -> None:
-    """Have PUBLISHER publish at BROKER."""
+    """Have PUBLISHER publish at BROKER, and wait until it does."""
     with opened() as channel:
-        if agreed(f"move {publisher} to {target}", dry_run, yes):
-            reply = channel.ask("relocate.apply", publisher=publisher, broker=target)
-            show(lambda: Result([reply.body], DONE))
+        row = channel.ask("relocate.apply", publisher=publisher, broker=target, dry_run=True).body
+        what = f"move {publisher} from {row['from']} to {target} ({row['hops']} hops)"
+        if row["hops"] and agreed(what, dry_run, yes):
+            row = channel.ask("relocate.apply", publisher=publisher, broker=target).body
+            row["outcome"] = _ended(channel, publisher, target)
+        if row["outcome"] == STAYED:
+            raise Failure(f"{publisher} stays at {row['from']}: {target} was not reached or did not take it")
+        show(lambda: Result([row], DONE))
+
+
+def _ended(channel: Channel, publisher: str, target: str) -> str:
+    """What has become of an offer, as far as it is known in time."""
+    deadline = monotonic() + channel.timeout_s
+    while monotonic() < deadline:
+        rows = channel.ask("relocate.show").body["publishers"]
+        mine = [row for row in rows if row["publisher"] == publisher]
+        if mine and not any(row["moving"] for row in mine):
+            return "moved" if any(row["at"] == target for row in mine) else STAYED
+        sleep(LOOK_S)
+    return "on its way"
 
 
 @relocate.command(name="set")

@@ -35,16 +35,17 @@ def draw(rows: list[Row], directory: Path) -> list[Path]:
 
     directory.mkdir(parents=True, exist_ok=True)
     drawn = []
-    for name, paint in _plans(rows):
-        plot, axes = pyplot.subplots(figsize=(6, 4))
-        paint(axes)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="0.9")
-        axes.set_axisbelow(True)
-        path = directory / f"grape-{name}.png"
-        plot.savefig(path, dpi=120, bbox_inches="tight")
-        pyplot.close(plot)
-        drawn.append(path)
+    with matplotlib.rc_context({"svg.hashsalt": "grape", "svg.fonttype": "none"}):
+        for name, paint in _plans(rows):
+            plot, axes = pyplot.subplots(figsize=(6, 4))
+            paint(axes)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(axis="y", color="0.9")
+            axes.set_axisbelow(True)
+            path = directory / f"grape-{name}.svg"
+            plot.savefig(path, bbox_inches="tight", metadata={"Date": None})
+            pyplot.close(plot)
+            drawn.append(path)
     return drawn
 
 
