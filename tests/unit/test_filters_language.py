@@ -178,6 +178,22 @@ def test_a_circle_is_ranges_and_an_exact_check() -> None:
     assert west[2].operand[0] == -180 and east[2].operand[1] == 180  # type: ignore[index]
 
 
+@pytest.mark.parametrize("km", ["20100", "1e308", "1.7976931348623157e308"])
+def test_a_circle_larger_than_the_earth_holds_every_position(km: str) -> None:
+    form = parse(f"circle(0, 0, {km})")
+    assert matches(form, {"lat": 0, "lon": 180}) and matches(form, {"lat": -90, "lon": 0})
+    assert identity(parse(to_text(form))) == identity(form)
+
+
+def test_keywords_are_of_the_letters_a_to_z() -> None:
+    """Python's `re.IGNORECASE` takes a dotless i and a long s for an i and an s."""
+    assert matches(parse("\u0131n = 1 and fal\u017fe = 2"), {"\u0131n": 1, "fal\u017fe": 2})
+    for text in ("a conta\u0131ns 'x'", "a \u017fuffix 'x'", "a \u0131n (1)"):
+        with pytest.raises(FilterError, match="expected an operator"):
+            parse(text)
+    assert matches(parse("A CONTAINS 'x' oR eXists b"), {"A": "axa"})
+
+
 @pytest.mark.parametrize(
     ("text", "printed"),
     [

@@ -38,7 +38,7 @@ def longitude_spans(west: float, east: float) -> list[Span]:
 
 def circle_spans(latitude: float, longitude: float, km: float) -> tuple[Span, list[Span]]:
     """The span of latitude and the one or two of longitude that hold the circle."""
-    angle = km / EARTH_RADIUS_KM + 1e-9
+    angle = min(km / EARTH_RADIUS_KM, math.pi) + 1e-9  # nothing is farther than the other side
     south = latitude - math.degrees(angle)
     north = latitude + math.degrees(angle)
     latitudes = (max(-90.0, _down(south)), min(90.0, _up(north)))

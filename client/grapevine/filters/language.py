@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from grapevine.filters.expression import Expression
 
 KEYWORDS = ("and", "or", "not", "between", "in", "prefix", "suffix", "contains", "exists", "true", "false")
+# In any case of the letters a to z: to Python's `i` alone, `ı` and `ſ` are an i and an s too.
+KEYWORD = rf"(?ai:{'|'.join(KEYWORDS)})"
 WORD_CHARACTER = r"[\w.:\/%-]"
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
@@ -66,22 +68,22 @@ number: NUMBER
 string: STRING
 
 COMPARE: "=" | "!=" | "<=" | ">=" | "<" | ">"
-_OR.3: /or(?!{WORD_CHARACTER})/i
-_AND.3: /and(?!{WORD_CHARACTER})/i
-NOT.3: /not(?!{WORD_CHARACTER})/i
-_IN.3: /in(?!{WORD_CHARACTER})/i
-BETWEEN.3: /between(?!{WORD_CHARACTER})/i
-PREFIX.3: /prefix(?!{WORD_CHARACTER})/i
-SUFFIX.3: /suffix(?!{WORD_CHARACTER})/i
-CONTAINS.3: /contains(?!{WORD_CHARACTER})/i
-EXISTS.3: /exists(?!{WORD_CHARACTER})/i
-TRUE.3: /true(?!{WORD_CHARACTER})/i
-FALSE.3: /false(?!{WORD_CHARACTER})/i
-WITHIN.3: /within(?=\s*\()/i
-BOX.3: /box(?=\s*\()/i
-CIRCLE.3: /circle(?=\s*\()/i
+_OR.3: /(?ai:or)(?!{WORD_CHARACTER})/
+_AND.3: /(?ai:and)(?!{WORD_CHARACTER})/
+NOT.3: /(?ai:not)(?!{WORD_CHARACTER})/
+_IN.3: /(?ai:in)(?!{WORD_CHARACTER})/
+BETWEEN.3: /(?ai:between)(?!{WORD_CHARACTER})/
+PREFIX.3: /(?ai:prefix)(?!{WORD_CHARACTER})/
+SUFFIX.3: /(?ai:suffix)(?!{WORD_CHARACTER})/
+CONTAINS.3: /(?ai:contains)(?!{WORD_CHARACTER})/
+EXISTS.3: /(?ai:exists)(?!{WORD_CHARACTER})/
+TRUE.3: /(?ai:true)(?!{WORD_CHARACTER})/
+FALSE.3: /(?ai:false)(?!{WORD_CHARACTER})/
+WITHIN.3: /(?ai:within)(?=\s*\()/
+BOX.3: /(?ai:box)(?=\s*\()/
+CIRCLE.3: /(?ai:circle)(?=\s*\()/
 NUMBER.2: /{NUMBER}(?!{WORD_CHARACTER})/
-NAME.1: /(?!(?:{"|".join(KEYWORDS)}|{NUMBER})(?!{WORD_CHARACTER})){WORD_CHARACTER}+/i
+NAME.1: /(?!(?:{KEYWORD}|{NUMBER})(?!{WORD_CHARACTER})){WORD_CHARACTER}+/
 QUOTED: /"(?:[^"]|"")*"/
 STRING: /'(?:[^']|'')*'/
 BRACKET_OP: /[^\s,\[\]]+/

@@ -6,10 +6,10 @@ import math
 import re
 from typing import Any
 
-from grapevine.filters.language import KEYWORDS, NUMBER, WORD_CHARACTER
+from grapevine.filters.language import KEYWORD, NUMBER, WORD_CHARACTER
 from grapevine.filters.normal import Conjunction, Filter, Op, Predicate, Value
 
-PLAIN_NAME = re.compile(rf"(?!(?:{'|'.join(KEYWORDS)}|{NUMBER})$){WORD_CHARACTER}+", re.IGNORECASE)
+PLAIN_NAME = re.compile(rf"(?!(?:{KEYWORD}|{NUMBER})$){WORD_CHARACTER}+")
 
 WORDS = {
     Op.EQ: "=",
