@@ -117,6 +117,7 @@ class Attachments(Quiet):
         attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), incarnation, 1, 0, 0)
         client = Client(self.core, attach, self._flushed, now)
         client.incoming.window = min(client.incoming.window, self.core.settings.links.window // 4 or 1)
+        client.incoming.list_all()
         self.core.clients[client.id] = self.core.numbered[client.number] = client
         return client
 
@@ -241,6 +242,7 @@ class Attachments(Quiet):
         if client.deliveries.shelf is not None:
             self.shelf.wake(client)
         client.deliveries.give_up()
+        client.incoming.list_all()
         if self.core.clients.get(client.id) is client:
             del self.core.clients[client.id]
         if (link := client.link) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST
+from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST, Cut
 from overlay.clients.backlog import Backlog
 from overlay.links.outgoing import Chunk, Outgoing, Wait
 from overlay.links.settling import Settling
@@ -82,6 +82,10 @@ class Deliveries(Outgoing):
         if self.settled > before:
             self.stalled = False
         return right
+
+    def cut_by(self, cuts: tuple[Cut, ...], settled: int, later: int = 0) -> bool:
+        """A subscriber cuts nothing: it has what it acknowledges, and its word is no publisher's loss."""
+        return not cuts
 
     @property
     def in_flight(self) -> int:

@@ -162,10 +162,7 @@ class Greeting(Quiet):
     ) -> Hello:
         resume = None
         if peer is not None and peer.epoch:
-            incoming = peer.incoming
-            resume = Resume(
-                peer.epoch, incoming.received, incoming.settled, tuple(incoming.cuts), incoming.cuts_first
-            )
+            resume = peer.incoming.resume(peer.epoch)
         core = self.core
         return Hello(
             PROTOCOL_OLDEST,
@@ -365,10 +362,8 @@ class Greeting(Quiet):
 
     def _resume(self, peer: Peer, resume: Resume) -> None:
         """Both sides are alive: the epoch goes on after what was received."""
-        credit = resume.settled + peer.window
-        marks = Marks(
-            resume.epoch, resume.received, resume.settled, credit, 0, resume.cuts, resume.cuts_first
-        )
+        credit, cuts = resume.settled + peer.window, (resume.cuts, resume.cuts_first)
+        marks = Marks(resume.epoch, resume.received, resume.settled, credit, 0, *cuts, 0, resume.cuts_open)
         peer.take_marks(marks)
         peer.out.resume(resume.received, peer.window)
         peer.incoming.moved = False

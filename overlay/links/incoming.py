@@ -2,7 +2,9 @@
 
 Positions are those of the current epoch. The settled mark moves in order and passes a position only
 when its record is released; what did not reach everybody is listed in `cuts`, numbered within the
-epoch and repeated until the peer has seen it.
+epoch and repeated until the peer has seen it. A frame holds so many cuts; what would need more waits, and the
+settled mark with it, until the peer has seen the first: so their number is bounded, and a peer that never
+says so comes to its credit's end.
 """
 
 from __future__ import annotations
@@ -10,8 +12,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from grapevine.wire.messages import Cut, Marks
+from grapevine.wire.limits import CUTS
+from grapevine.wire.messages import Cut, Marks, Resume
 from overlay.links.settling import Settling
+
+CUTS_LISTED = CUTS  # in one frame at most
+EVERY_CUT = 2**63
 
 
 class Incoming:
@@ -20,7 +26,9 @@ class Incoming:
         "_told",
         "cuts",
         "cuts_first",
+        "listed",
         "moved",
+        "open",
         "records",
         "received",
         "settled",
@@ -34,6 +42,8 @@ class Incoming:
         self.records: deque[Settling] = deque()
         self.cuts: list[Cut] = []
         self.cuts_first = 0  # number of cuts[0] within the epoch
+        self.listed = CUTS_LISTED  # so many cuts at a time
+        self.open = 0  # cuts listed so far of a record that had too many for one frame
         self.moved = False  # since the marks last left
         self._moved = moved
         self._told = 0  # how far the peer knows the settled mark
@@ -54,25 +64,42 @@ class Incoming:
 
     def settle_after(self, record: Settling) -> None:
         """All that was received by now is settled when `record` is released (or at once)."""
-        if record.pending:
-            record.last = self.received
-            self.records.append(record)
-        elif self.records:
-            tail = self.records[-1]
+        records = self.records
+        record.last = self.received
+        if record.pending or (record.cuts and not records):
+            records.append(record)
+            if not record.pending:
+                self.advance()
+        elif records:
+            tail = records[-1]
             tail.last = self.received
             tail.cuts += record.cuts
         else:
-            self.cuts += record.cuts
             self.settled = self.received
 
     def advance(self) -> None:
-        """Pass every record at the head that waits for nothing."""
+        """Pass every record at the head that waits for nothing, once all that it cut is listed."""
         records = self.records
         while records and not records[0].pending:
-            record = records.popleft()
+            record = records[0]
+            room = self.listed - len(self.cuts)
+            if len(record.cuts) > room:
+                if room > 0:
+                    self.cuts += record.cuts[:room]
+                    del record.cuts[:room]
+                    self.open += room
+                    self.mark()
+                return
+            records.popleft()
+            self.open = 0
             self.settled = record.last
             self.cuts += record.cuts
             self.mark()
+
+    def list_all(self) -> None:
+        """Nobody at the other end takes cuts by the frame: none of them waits."""
+        self.listed = EVERY_CUT
+        self.advance()
 
     @property
     def untold(self) -> int:
@@ -86,9 +113,14 @@ class Incoming:
 
     def marks(self, epoch: int, cuts_seen: int) -> Marks:
         self.tell()
+        cuts = tuple(self.cuts)
         return Marks(
-            epoch, self.received, self.settled, self.credit, 0, tuple(self.cuts), self.cuts_first, cuts_seen
+            epoch, self.received, self.settled, self.credit, 0, cuts, self.cuts_first, cuts_seen, self.open
         )
+
+    def resume(self, epoch: int) -> Resume:
+        """The same for a greeting."""
+        return Resume(epoch, self.received, self.settled, tuple(self.cuts), self.cuts_first, self.open)
 
     def cuts_taken(self, seen: int) -> None:
         """The peer has `seen` cuts of this epoch."""
@@ -96,6 +128,7 @@ class Incoming:
         if gone > 0:
             del self.cuts[:gone]
             self.cuts_first += gone
+            self.advance()
 
     def new_epoch(self) -> None:
         """The peer starts counting anew and sends again what it does not know to be settled."""
@@ -103,7 +136,7 @@ class Incoming:
             record.incoming = None
         self.records.clear()
         self.cuts.clear()
-        self.cuts_first = self.received = self.settled = self._told = 0
+        self.cuts_first = self.received = self.settled = self._told = self.open = 0
         self.moved = False
 
     def mark(self) -> None:

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from grapevine.wire.limits import CUTS
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
-from overlay.links.settling import Settling, cuts_of
+from overlay.links.settling import CutIndex, Settling, cuts_of
+
+CUTS_EACH = 8  # cuts that a peer may report of one publication: several links behind it may be lost
 
 
 class Chunk(NamedTuple):
@@ -49,6 +52,7 @@ class Outgoing:
         "_unsent",
         "base",
         "counted",
+        "cuts",
         "ids",
         "limit",
         "next",
@@ -72,6 +76,7 @@ class Outgoing:
         self.received = 0
         self.settled = 0
         self.limit = 0  # the peer's credit
+        self.cuts: list[Cut] = []  # reported by the peer, of what its mark has not passed yet
         self.counted = 0  # end of the last publications some record waits for
 
     # --- the data path --------------------------------------------------------------------------
@@ -139,17 +144,29 @@ class Outgoing:
         while waits and waits[0].last <= position:
             waits.popleft().record.release()
 
-    def cut_by(self, cuts: tuple[Cut, ...], settled: int) -> None:
-        """The peer's mark will pass `settled` (wire number), these being undelivered: hand each cut to
-        the record that its publication belongs to. Call before `marked`."""
-        if not cuts:
-            return
+    def cut_by(self, cuts: tuple[Cut, ...], settled: int, later: int = 0) -> bool:
+        """The peer's mark will pass `settled` (wire number), these being undelivered, all but the last
+        `later` of those reported: hand each cut to the record that its publication belongs to. Call before
+        `marked`. False: more than can be true."""
+        self.cuts += cuts
+        if len(self.cuts) > CUTS + CUTS_EACH * (self.sent - self.settled):
+            self.cuts.clear()
+            return False
+        now = self.cuts[: max(len(self.cuts) - later, 0)]
+        if not now:
+            return True
+        del self.cuts[: len(now)]
+        named = CutIndex(now)
         for wait in self.waits:
             if wait.first > settled + self.base:
                 break
-            gone = [p for p in self.between(wait.first, wait.last) if any(_in(p, cut) for cut in cuts)]
-            for cut in cuts:
-                wait.record.cuts += cuts_of((p for p in gone if _in(p, cut)), cut.reason)
+            gone: dict[int, list[Publication]] = {}
+            for publication in self.between(wait.first, wait.last):
+                if (reason := named.reason(publication)) is not None:
+                    gone.setdefault(reason, []).append(publication)
+            for reason, publications in gone.items():
+                wait.record.cuts += cuts_of(publications, reason)
+        return True
 
     # --- breaks ---------------------------------------------------------------------------------
 
@@ -164,6 +181,7 @@ class Outgoing:
         """The peer lost what it had: everything unsettled again, in order, marked as sent before."""
         sent, self.sent = self.sent, self.settled
         self.received = self.base = self.settled
+        self.cuts.clear()
         self.limit = self.settled + window
         self.retained = deque(
             _resent(chunk.part(self.settled + 1, chunk.last), sent) for chunk in self.retained
@@ -199,6 +217,7 @@ class Outgoing:
         self.ids.clear()
         self.retained.clear()
         self._unsent.clear()
+        self.cuts.clear()
 
 
 def _resent(chunk: Chunk, sent: int) -> Chunk:
@@ -209,11 +228,3 @@ def _resent(chunk: Chunk, sent: int) -> Chunk:
         for position, p in enumerate(chunk.publications, chunk.first)
     ]
     return Chunk(chunk.first, marked, chunk.ids)
-
-
-def _in(publication: Publication, cut: Cut) -> bool:
-    return (
-        cut.first <= publication.sequence <= cut.last
-        and cut.publisher == publication.publisher
-        and cut.incarnation == publication.incarnation
-    )

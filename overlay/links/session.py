@@ -117,12 +117,13 @@ class Session:
         if marks.epoch != self.epoch:
             return
         fresh = marks.cuts[max(0, self.cuts_seen - marks.cuts_first) :]
-        self.out.cut_by(fresh, marks.settled)
+        if not self.out.cut_by(fresh, marks.settled, marks.cuts_open):
+            self.core.refuse("cuts")
         self.cuts_seen = max(self.cuts_seen, marks.cuts_first + len(marks.cuts))
         self.incoming.cuts_taken(marks.cuts_seen)
         if not self.out.marked(marks.received, marks.settled, marks.credit):
             self.core.refuse("marks")
-        if fresh and self.link is not None:
+        if marks.cuts and self.link is not None:  # also of those seen before: the other side may wait for it
             self.send_marks(self.link)
         self.touch()
 

@@ -7,6 +7,7 @@ other.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -36,16 +37,41 @@ class Settling:
 def cuts_of(publications: Iterable[Publication], reason: int) -> list[Cut]:
     """The publications as ranges of their publishers' sequence numbers."""
     cuts: list[Cut] = []
+    places: dict[tuple[int, int], int] = {}  # of each publisher's last range: publishers take turns
     for publication in publications:
-        last = cuts[-1] if cuts else None
-        if (
-            last is not None
-            and last.publisher == publication.publisher
-            and last.incarnation == publication.incarnation
-            and last.last + 1 == publication.sequence
-        ):
-            cuts[-1] = Cut(last.publisher, last.incarnation, last.first, publication.sequence, reason)
+        publisher, incarnation, sequence = (
+            publication.publisher,
+            publication.incarnation,
+            publication.sequence,
+        )
+        place = places.get((publisher, incarnation))
+        if place is not None and cuts[place].last + 1 == sequence:
+            cuts[place] = Cut(publisher, incarnation, cuts[place].first, sequence, reason)
         else:
-            sequence = publication.sequence
-            cuts.append(Cut(publication.publisher, publication.incarnation, sequence, sequence, reason))
+            places[publisher, incarnation] = len(cuts)
+            cuts.append(Cut(publisher, incarnation, sequence, sequence, reason))
     return cuts
+
+
+class CutIndex:
+    """Which publications some cuts name. A frame may list thousands, and a window holds thousands."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, cuts: Iterable[Cut]) -> None:
+        # By publisher: where each range begins, and of all that begin no later the one that ends last.
+        self._ranges: dict[tuple[int, int], tuple[list[int], list[Cut]]] = {}
+        for cut in sorted(cuts, key=lambda cut: cut.first):
+            begins, widest = self._ranges.setdefault((cut.publisher, cut.incarnation), ([], []))
+            begins.append(cut.first)
+            widest.append(cut if not widest or cut.last > widest[-1].last else widest[-1])
+
+    def reason(self, publication: Publication) -> int | None:
+        """Why it is cut; None: it is not."""
+        ranges = self._ranges.get((publication.publisher, publication.incarnation))
+        if ranges is None:
+            return None
+        place = bisect_right(ranges[0], publication.sequence) - 1
+        if place < 0 or ranges[1][place].last < publication.sequence:
+            return None
+        return ranges[1][place].reason

@@ -201,3 +201,20 @@ def test_a_publisher_that_restarts_under_its_name_is_heard() -> None:
     story.wait(lambda: sender.idle)
     assert story.received(reader) == list(range(1, 21))
     assert not story.judged()
+
+
+def test_more_is_cut_than_one_frame_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last broker is cut off for good with a window full of every second publication: each of them is
+    reported, three at a time, over two links."""
+    monkeypatch.setattr("overlay.links.incoming.CUTS_LISTED", 3)
+    story = Story(4).begin()
+    writer, reader = story.publisher("writer", 0), story.client("reader", 3)
+    subscription = story.subscribe(reader, "even")
+    story.wait(lambda: subscription.confirmed)
+    story.wall(story.brokers[3], reader, seconds=60.0)
+    for number in range(1, 41):
+        writer.publish({"x": number, "even": number % 2 == 0})
+    story.wait(lambda: writer.idle)
+    cut = [publication.attributes["x"] for publication in story.oracle.publications if publication.cut]
+    assert cut == list(range(2, 41, 2))
+    assert not story.judged()

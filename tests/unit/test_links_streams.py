@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grapevine.wire import decode, encode
+from grapevine.wire.limits import CUTS
+from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Marks, Publication
 from overlay.links.incoming import Incoming
 from overlay.links.outgoing import Outgoing
-from overlay.links.settling import Settling, cuts_of
+from overlay.links.settling import CutIndex, Settling, cuts_of
 
 
 def publication(sequence: int, publisher: int = 1) -> Publication:
@@ -98,6 +103,29 @@ class TestOutgoing:
         assert (first.settled, first.cuts) == (1, [])
         assert (second.settled, second.cuts) == (1, [Cut(1, 9, 2, 2, CUT_LINK_LOST)])
 
+    def test_cuts_in_several_frames_count_when_the_mark_moves(self) -> None:
+        source, out = incoming(), stream()
+        source.take(1, 3)
+        record = Settling(source)
+        out.queue += [publication(n) for n in (1, 2, 3)]
+        out.hold(record)
+        source.settle_after(record)
+        out.seal()
+        sequences(out)
+        assert out.cut_by((Cut(1, 9, 1, 1, CUT_LINK_LOST),), 0, 1)
+        assert out.marked(3, 0, 100) and not record.cuts
+        assert out.cut_by((Cut(1, 9, 3, 3, CUT_LINK_LOST),), 3)
+        assert out.marked(3, 3, 100)
+        assert [(c.first, c.last) for c in source.cuts] == [(1, 1), (3, 3)]
+
+    def test_a_peer_that_cuts_more_than_there_is_is_not_believed(self) -> None:
+        out = stream(1, 2)
+        sequences(out)
+        endless = tuple(Cut(n, 9, 1, 1, CUT_LINK_LOST) for n in range(CUTS))
+        assert out.cut_by(endless, 0, CUTS)
+        assert not out.cut_by(endless, 0, 2 * CUTS)
+        assert not out.cuts
+
 
 class TestIncoming:
     def test_repeated_positions_are_dropped_by_their_number(self) -> None:
@@ -150,6 +178,36 @@ class TestIncoming:
         again = source.marks(1, 0)
         assert ([c.first for c in again.cuts], again.cuts_first) == ([5], 1)
 
+    def test_more_cuts_than_a_frame_holds_go_one_frame_after_the_other(self) -> None:
+        """They were listed all at once before: no peer could decode the marks, and none the greeting that
+        was to resume the session."""
+        source = incoming(window=2 * CUTS + 10)
+        source.take(1, 2 * CUTS + 4)
+        record = Settling(source)
+        record.cuts = cuts_of([publication(2 * n) for n in range(1, 2 * CUTS + 3)], CUT_LINK_LOST)
+        source.settle_after(record)
+        told: list[Cut] = []
+        while source.settled < source.received or source.cuts:
+            marks = decode(encode(source.marks(1, 0)))
+            assert isinstance(marks, Marks) and marks.cuts_first == len(told)
+            told += marks.cuts
+            whole = len(told) == 2 * CUTS + 2
+            assert (marks.settled, marks.cuts_open) == ((source.received, 0) if whole else (0, len(told)))
+            source.cuts_taken(len(told))
+        assert [c.first for c in told] == [2 * n for n in range(1, 2 * CUTS + 3)]
+
+    def test_a_peer_that_never_takes_its_cuts_stops_at_its_credit(self) -> None:
+        source = incoming(window=CUTS)
+        for n in range(1, 3 * CUTS):
+            if source.take(n, 1) < 0:
+                break
+            record = Settling(source)
+            record.cuts = cuts_of([publication(2 * n)], CUT_LINK_LOST)
+            source.settle_after(record)
+        assert (source.settled, source.received, len(source.cuts)) == (CUTS, 2 * CUTS, CUTS)
+        source.list_all()  # nobody is left to take them
+        assert source.settled == 2 * CUTS and not source.records
+
     def test_a_new_epoch_orphans_the_old_records(self) -> None:
         source = incoming()
         source.take(1, 1)
@@ -159,3 +217,32 @@ class TestIncoming:
         source.new_epoch()
         record.release()
         assert (source.received, source.settled) == (0, 0)
+
+
+CUT_LISTS = st.lists(
+    st.builds(
+        lambda publisher, first, length, reason: Cut(publisher, 9, first, first + length, reason),
+        st.integers(1, 2),
+        st.integers(1, 30),
+        st.integers(0, 9),
+        st.integers(1, 3),
+    )
+)
+
+
+class TestCuts:
+    @given(CUT_LISTS, st.integers(1, 2), st.integers(1, 40))
+    def test_an_index_knows_what_some_cut_names(self, cuts: list[Cut], publisher: int, sequence: int) -> None:
+        reasons = {c.reason for c in cuts if c.publisher == publisher and c.first <= sequence <= c.last}
+        found = CutIndex(cuts).reason(publication(sequence, publisher))
+        assert found in reasons if reasons else found is None
+
+    @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9))))
+    def test_ranges_name_what_was_given_and_nothing_else(self, given: list[tuple[int, int]]) -> None:
+        cuts = cuts_of([publication(sequence, publisher) for publisher, sequence in given], CUT_LINK_LOST)
+        named = [(c.publisher, sequence) for c in cuts for sequence in range(c.first, c.last + 1)]
+        assert sorted(named) == sorted(given)
+
+    def test_publishers_that_take_turns_are_one_range_each(self) -> None:
+        turns = [publication(n, publisher) for n in range(1, 50) for publisher in (1, 2, 3)]
+        assert [(c.first, c.last) for c in cuts_of(turns, CUT_LINK_LOST)] == [(1, 49)] * 3

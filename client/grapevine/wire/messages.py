@@ -98,6 +98,7 @@ class Resume(msgspec.Struct, frozen=True, array_like=True, gc=False):
     settled: Count
     cuts: Cuts = ()
     cuts_first: Count = 0
+    cuts_open: Count = 0  # as in Marks
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -151,6 +152,7 @@ class Marks(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cuts: Cuts = ()
     cuts_first: Count = 0  # number of the first entry of `cuts` within the epoch
     cuts_seen: Count = 0  # how many of the peer's cuts have been taken
+    cuts_open: Count = 0  # the last so many told are of positions after `settled`, and more may follow
 
 
 class Batch(msgspec.Struct, array_like=True, gc=False):
