@@ -1,9 +1,12 @@
-"""One heap of deadlines. A cancelled timer stays in the heap until its time and is skipped there."""
+"""One heap of deadlines. A cancelled timer is skipped at its time, or swept out when the heap has doubled: who
+sets distant deadlines and cancels them fills nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+
+SWEEP_LEAST = 1024
 
 
 class Timer:
@@ -18,15 +21,23 @@ class Timer:
 
 
 class Timers:
-    __slots__ = ("_heap", "_count")
+    __slots__ = ("_count", "_heap", "_sweep_at")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._count = 0
+        self._sweep_at = SWEEP_LEAST
+
+    def __len__(self) -> int:
+        return sum(timer.call is not None for _, _, timer in self._heap)
 
     def at(self, when: float, call: Callable[[float], None]) -> Timer:
         timer = Timer(when, call)
         self._count += 1
+        if len(self._heap) >= self._sweep_at:
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
+            heapify(self._heap)
+            self._sweep_at = max(SWEEP_LEAST, 2 * len(self._heap))
         heappush(self._heap, (when, self._count, timer))
         return timer
 

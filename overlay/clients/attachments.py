@@ -58,13 +58,27 @@ class Attachments(Quiet):
     # --- coming ---------------------------------------------------------------------------------------
 
     def on_attach(self, link: Link, attach: Attach, now: float) -> None:
-        if not self.core.ready and len(self._waiting) < WAITING:
-            self._waiting[link] = attach
+        other = link.session is not None and link.session.id != attach.client
+        if other or link.kind is not Kind.CLIENT or link.dial:
+            self.greeting.drop(link, "greeting", now)  # a link is one client's
+        elif not self.core.ready:
+            self._wait(link, attach)
         elif (refusal := self._refusal(link, attach, now)) is not None:
             self.core.send(refusal, link)
             self.core.close(link)
         else:
             self._admit(link, attach, now)
+
+    def _wait(self, link: Link, attach: Attach) -> None:
+        """Until this broker is ready; who gave up and dialled again keeps no place."""
+        if len(self._waiting) >= WAITING:
+            links = self.core.links
+            self._waiting = {one: a for one, a in self._waiting.items() if links.get(one.number) is one}
+        if len(self._waiting) < WAITING or link in self._waiting:
+            self._waiting[link] = attach
+        else:
+            self.core.send(Refuse("not-ready", f"{self.core.name} has too many waiting already"), link)
+            self.core.close(link)
 
     def _serve(self, now: float) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -106,6 +120,8 @@ class Attachments(Quiet):
             self._resume(old, link, attach, now)
             return
         if old is not None:
+            if old.link is link:
+                self.core.suspend(old, now)  # the link stays: it is the new session's
             self.end(old, now)
         client = Client(core, attach, self._flushed, now)
         core.clients[client.id] = core.numbered[client.number] = client

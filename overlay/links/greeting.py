@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from grapevine.wire.identity import identify
 from grapevine.wire.messages import (
     PROTOCOL,
     PROTOCOL_OLDEST,
@@ -185,7 +186,9 @@ class Greeting(Quiet):
     # --- HELLO ------------------------------------------------------------------------------------
 
     def on_hello(self, link: Link, hello: Hello, now: float) -> None:
-        if hello.answer:
+        if link.session is not None or link.kind is not Kind.PEER or bool(link.dial) is not hello.answer:
+            self.drop(link, "greeting", now)  # one greeting a link, and only the dialled side answers
+        elif hello.answer:
             self._answered(link, hello, now)
         elif hello.soft:
             self._soft_hello(link, hello, now)
@@ -209,7 +212,7 @@ class Greeting(Quiet):
     def _answered(self, link: Link, hello: Hello, now: float) -> None:
         dial = self._dials.get(link.dial)
         if dial is None or dial.link is not link:
-            self.core.refuse("answer")
+            self.drop(link, "answer", now)
             return
         if (refusal := self.mismatch(hello)) is not None:
             self._fail(dial, refusal.reason, refusal.text, now)
@@ -271,7 +274,8 @@ class Greeting(Quiet):
         if not (PROTOCOL_OLDEST <= hello.newest and hello.oldest <= PROTOCOL):
             ours, theirs = f"{PROTOCOL_OLDEST}-{PROTOCOL}", f"{hello.oldest}-{hello.newest}"
             return Refuse("version", f"{core.name} speaks protocol {ours}, {hello.name} {theirs}")
-        if hello.broker == core.id or core.names.get(hello.broker, hello.name) != hello.name:
+        known = core.names.get(hello.broker, hello.name)
+        if hello.broker in (core.id, 0) or known != hello.name or hello.broker != identify(hello.name):
             return Refuse(
                 "name", f"the name {hello.name} (or its id) is taken: rename one of the two brokers"
             )
@@ -307,9 +311,15 @@ class Greeting(Quiet):
     def on_reset(self, link: Link, reset: Reset, now: float) -> None:
         """The other side does not know this link: end it; whoever dialled it dials again."""
         if link.session is not None:
-            self.core.close(link)
-            if link.session.link is link:
-                self.core.suspend(link.session, now)
+            self.drop(link, "", now)
+
+    def drop(self, link: Link, reason: str, now: float) -> None:
+        """End a link; its session, if it has one, waits for another."""
+        if reason:
+            self.core.refuse(reason)
+        self.core.close(link)
+        if link.session is not None and link.session.link is link:
+            self.core.suspend(link.session, now)
 
     # --- the session comes up -----------------------------------------------------------------------
 
@@ -378,15 +388,16 @@ class Greeting(Quiet):
 
     def watch(self, session: Session, link: Link, now: float) -> None:
         """Ping as long as this is the session's link; end the link after three pings without a word."""
+        if link.watched is session:  # a client attached again by the same link
+            return
+        link.watched = session
 
         def again(later: float) -> None:
             if session.link is not link:
                 return
             ping_s = self.core.settings.links.ping_s
             if later - link.heard_at > 3 * ping_s:
-                self.core.refuse("silent")
-                self.core.close(link)
-                self.core.suspend(session, later)
+                self.drop(link, "silent", later)
             else:
                 self.core.send(Ping(later, self.root_path()), link)
                 self.core.timers.at(later + ping_s, again)

@@ -37,7 +37,7 @@ class Link:
     """A transport connection. `dial` is the number of the Open it answers, 0 if the other side dialled;
     `peer` is what the driver knows for certain: the authenticated key, or the address dialled."""
 
-    __slots__ = ("challenged_at", "dial", "heard_at", "kind", "number", "peer", "session", "since")
+    __slots__ = ("challenged_at", "dial", "heard_at", "kind", "number", "peer", "session", "since", "watched")
 
     def __init__(self, number: int, peer: str, kind: Kind, dial: int, now: float) -> None:
         self.number = number
@@ -45,6 +45,7 @@ class Link:
         self.kind = kind
         self.dial = dial
         self.session: Session | None = None
+        self.watched: Session | None = None  # whose silence ends the link
         self.challenged_at: float | None = None  # another incarnation claimed the name of who is here
         self.since = self.heard_at = now
 
@@ -191,6 +192,7 @@ class Peer(Remote):
         "root_path",
         "ever_synced",
         "heir",
+        "heirs",
         "shadows",
         "sync_number",
         "sync_pending",
@@ -204,6 +206,7 @@ class Peer(Remote):
         super().__init__(core, Kind.PEER, peer, name)
         self.dialled = False  # by us: this is our parent
         self.heir: Peer | None = None
+        self.heirs: tuple[int, ...] = ()  # of one that leaves: who will be our neighbours in its place
         self.root_path: tuple[int, ...] = ()
         # SyncDone (DECISIONS 11): see links/sync.py
         self.ever_synced = False  # in this incarnation of ours
@@ -237,6 +240,10 @@ class Peer(Remote):
         """Whether what came from `source` is to be told here: not over a link that ends, and what came over
         such a link is known behind the one in its place."""
         return self.heir is None and not (isinstance(source, Peer) and source.heir is self)
+
+    def will_tell(self, source: Session) -> bool:
+        """Whether what came from `source` is told by this neighbour itself, in the place of one that leaves."""
+        return isinstance(source, Peer) and source.held and self.id in source.heirs
 
     def begin_sync(self) -> None:
         self.sync_number += 1

@@ -186,7 +186,7 @@ class Advertisements(Quiet):
             self._remove(entry, now)
         elif change is Change.MOVED:
             self._place(entry, now)
-        elif shadowed and isinstance(source, Peer) and not _held(entry.source):
+        elif shadowed and isinstance(source, Peer) and not source.will_tell(entry.source):
             self._announce(entry, source)  # it knew better until now; from here on it must be told
         if counted and isinstance(source, Peer):
             self.departed(entry, source, now)
@@ -219,7 +219,7 @@ class Advertisements(Quiet):
                         self._go_back(entry, session, now)
             session.tables_epoch = session.epoch
             for entry in list(self.table.by_key.values()):
-                if session not in entry.sources and not _held(entry.source):
+                if session not in entry.sources and not session.will_tell(entry.source):
                     self._announce(entry, session)
 
     def link_down(self, session: Session, now: float) -> None:
@@ -266,8 +266,3 @@ class Advertisements(Quiet):
                     peer,
                     entry.key,
                 )
-
-
-def _held(source: Session) -> bool:
-    """Behind a broker that leaves: its heirs will tell."""
-    return isinstance(source, Peer) and source.held

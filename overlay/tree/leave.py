@@ -36,6 +36,10 @@ class Departure:
         self.heirs = message.heirs
         self.done = False
 
+    def places(self, broker: int) -> tuple[int, ...]:
+        """Who will be the neighbours of this one in the leaver's place."""
+        return (self.successor,) if broker in self.heirs else self.heirs
+
 
 class Leave(Quiet):
     def __init__(
@@ -56,6 +60,7 @@ class Leave(Quiet):
         self.departures: dict[int, Departure] = {}
         self._later: dict[Peer, Leaving] = {}  # who asks while another leaves
         self._successor = 0  # whom we have named when we asked
+        self._held: Gather | None = None  # who is to say that it holds what is for us
         sync.forget_stale.append(self._synced)
 
     def attach(self, core: Core) -> None:
@@ -109,7 +114,7 @@ class Leave(Quiet):
         self._held.start(now)
 
     def on_leave_held(self, peer: Peer, message: LeaveHeld, now: float) -> None:
-        if self.greeting.leaving:
+        if self._held is not None:
             self._held.answer(peer, None, now)
 
     def _await_settled(self, now: float) -> None:
@@ -118,7 +123,13 @@ class Leave(Quiet):
             # Its heirs come to us; then there are others to be told of our own.
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_neighbours)
             return
-        if self.core.numbered or any(p.out.unsettled or p.incoming.records for p in peers if p.link):
+        if any(peer.link is None for peer in peers):
+            # It broke while we were waiting: it comes back or is lost, and all are asked again.
+            self.greeting.closed = self.join.stopped = False
+            self.join.try_again(now)
+            self._await_neighbours(now)
+            return
+        if self.core.numbered or any(p.out.unsettled or p.incoming.records for p in peers):
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_settled)
             return
         self.core.tell(LeaveDone(), *peers)
@@ -145,6 +156,7 @@ class Leave(Quiet):
         departure = self.departures[peer.id] = Departure(peer, message)
         self.greeting.heirs_of = self.departures
         peer.held = True
+        peer.heirs = departure.places(self.core.id)
         self._heirs_wait(departure)
         self.core.tell(LeaveHeld(), peer)
         if self.core.id in message.heirs:
@@ -158,12 +170,8 @@ class Leave(Quiet):
 
     def _heirs(self, departure: Departure) -> list[Peer]:
         """The neighbours that we have, or will have, in the leaver's place."""
-        ids = (departure.successor,) if self.core.id in departure.heirs else departure.heirs
         peers = self.core.peers
-        return [peers[broker] for broker in ids if broker in peers]
-
-    def _expected(self, departure: Departure) -> int:
-        return 1 if self.core.id in departure.heirs else len(departure.heirs)
+        return [peers[broker] for broker in departure.leaver.heirs if broker in peers]
 
     def on_leave_done(self, peer: Peer, message: LeaveDone, now: float) -> None:
         departure = self.departures.get(peer.id)
@@ -202,7 +210,7 @@ class Leave(Quiet):
 
     def _finish_if_complete(self, departure: Departure, now: float) -> None:
         heirs = self._heirs(departure)
-        if len(heirs) == self._expected(departure) and all(heir.synced_by_peer for heir in heirs):
+        if len(heirs) == len(departure.leaver.heirs) and all(heir.synced_by_peer for heir in heirs):
             self._finish(departure, now)
 
     def _finish(self, departure: Departure, now: float) -> None:

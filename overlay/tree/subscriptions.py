@@ -180,8 +180,9 @@ class Subscriptions(Quiet):
 
     def _tellable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
-        held = isinstance(entry.source, Peer) and entry.source.held
-        return peer not in entry.sources and not held and peer.may_be_told(entry.source)
+        if peer in entry.sources or peer.will_tell(entry.source):
+            return False
+        return peer.may_be_told(entry.source)
 
     def _tell_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
         announced = self.announced.get(peer)

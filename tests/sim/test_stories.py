@@ -107,6 +107,52 @@ def test_a_broker_leaves_in_the_middle_of_a_stream(leaver: int) -> None:
     assert not story.oracle.reach.losses, "a departure is not a loss"
 
 
+def leaving(story: Story, leaver: int, seconds: float) -> None:
+    """It leaves, and one neighbour that has a publication of it unsettled is slow to answer."""
+    story.network.clog(story.link(leaver - 1, leaver), story.world.now + seconds)
+    story.brokers[leaver].leave()
+    following = next(core for core in story.cores() if core.name == f"b{leaver + 1}")
+    story.wait(lambda: any(peer.held for peer in following.peers.values()))
+
+
+def test_a_link_that_comes_back_beside_a_leaver_is_told_what_lies_behind_it() -> None:
+    """Only who takes the leaver's place hears it from somebody else. A neighbour that heard nothing forgot all
+    that lies there, and settled what it should have sent that way."""
+    story = Story(4).begin()
+    sender, reader = story.publisher("sender", 3), story.client("reader", 0)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    leaving(story, 1, seconds=3.0)
+    story.network.break_connection(story.link(2, 3), told=True, other_told=True)
+    story.run_for(1.5)  # time to dial again and to exchange tables
+    assert not story.brokers[1].left
+    for x in range(1, 11):
+        sender.publish({"x": x})
+    story.wait(lambda: story.brokers[1].left and sender.idle)
+    assert story.received(reader) == list(range(1, 11))
+    assert not story.judged()
+
+
+@pytest.mark.parametrize("other", [0, 2])
+def test_a_link_that_breaks_while_its_broker_leaves_loses_nothing(other: int) -> None:
+    """It comes back, and the broker asks its neighbours again before it goes."""
+    story = Story(4).begin()
+    sender, reader = story.publisher("sender", 3), story.client("reader", 0)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    for x in range(1, 6):
+        sender.publish({"x": x})
+    leaving(story, 1, seconds=1.0)
+    story.network.break_connection(story.link(1, other), told=True, other_told=True)
+    for x in range(6, 11):
+        sender.publish({"x": x})
+        story.run_for(0.1)
+    story.wait(lambda: story.brokers[1].left and sender.idle)
+    assert story.received(reader) == list(range(1, 11))
+    assert not story.oracle.reach.losses
+    assert not story.judged()
+
+
 @pytest.mark.parametrize("ring", [2, 3, 5])
 def test_brokers_configured_in_a_ring_become_a_tree(ring: int) -> None:
     story = Story(ring)

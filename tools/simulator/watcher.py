@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from grapevine.wire.identity import identify
-from grapevine.wire.messages import KINDS, Message, Publish
+from grapevine.wire.messages import KINDS, LeaveDone, Message, Publish
 from grapevine.wire.relocation import MigrationComplete
 from overlay.behaviour import Quiet
 from overlay.clients.client import Client
@@ -58,6 +58,7 @@ class Watcher:
         self._clients: dict[int, ClientHost] = {}
         self._attached: dict[int, dict[int, Client]] = {}
         self._behind: dict[Client, Life] = {}
+        self._farewells: set[tuple[int, int]] = set()  # (broker, its session) that has said LeaveDone
         self._taken: dict[tuple[int, int, int, int], int] = {}  # (broker, its life, publisher) -> sequence
 
     def add_broker(self, broker: BrokerHost) -> None:
@@ -79,6 +80,8 @@ class Watcher:
             return False
         if message.kind == Publish.kind:
             self._accepted(broker, end, message)  # type: ignore[arg-type]
+        elif message.kind == LeaveDone.kind:
+            self._farewell(broker, end)
         return True
 
     def sending(self, broker: BrokerHost, message: Message) -> bool:
@@ -127,6 +130,12 @@ class Watcher:
         self.aim = None
         self.on_aim(broker, aim)
         return False
+
+    def _farewell(self, broker: BrokerHost, end: End) -> None:
+        assert broker.core is not None
+        link = broker.core.links.get(end.number)
+        if link is not None and link.session is not None:
+            self._farewells.add((broker.index, link.session.number))
 
     def _accepted(self, broker: BrokerHost, end: End, message: Publish) -> None:
         core = broker.core
@@ -189,8 +198,10 @@ class Watcher:
 
     def _lost(self, broker: BrokerHost, peer: Peer) -> None:
         other = self._brokers[peer.id].index
-        # After all that was held was handed on, or by a move when nothing is left on the old link.
-        if (self._brokers[peer.id].left and not peer.held) or peer.retiring:
+        # After all that was held was handed on, or by a move when nothing is left on the old link. Who never
+        # heard that the other is done has lost a link like any other.
+        farewell = (broker.index, peer.number) in self._farewells and self._brokers[peer.id].left
+        if (farewell and not peer.held) or peer.retiring:
             self.oracle.reach.drop(broker.index, other)
         else:
             self.oracle.link_lost(broker.index, other)
