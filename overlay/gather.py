@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from overlay.timers import Timer
 
 
+PATIENCE_S = 600.0  # whatever deadline another broker names
+
+
 class Gather:
     """`done(gather, now)` is called exactly once, after `start` and when no part is left."""
 

@@ -1,5 +1,5 @@
-"""One heap of deadlines. A cancelled timer is skipped at its time, or swept out when the heap has doubled: who
-sets distant deadlines and cancels them fills nothing."""
+"""One heap of deadlines. A cancelled timer is skipped at its time, or swept out when the heap has doubled:
+who sets distant deadlines and cancels them fills nothing."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from grapevine.wire.messages import TraceAnswer, TraceRequest
 from overlay.administration.decision import DUPLICATE, Decision, Row
 from overlay.behaviour import Quiet
 from overlay.core import Core
-from overlay.gather import Gather
+from overlay.gather import PATIENCE_S, Gather
 from overlay.links.session import Kind, Remote, Session
-from overlay.tree.census import MARGIN, bounded, read_reports
+from overlay.tree.census import MARGIN, MISSING_MAX, bounded, read_reports
 from overlay.tree.publications import Publications
 
 OPEN_MAX = 1_000  # traces under way at one broker
@@ -84,12 +84,12 @@ class Trace(Quiet):
             for answer in gather.answers:
                 reports += answer.reports
                 missing += answer.missing
-            finished(bounded(reports), tuple(missing), later)
+            finished(bounded(reports), tuple(missing[:MISSING_MAX]), later)
 
         gather = self._open[key] = Gather(done)
         for peer in decision.onward:
             gather.wait_for(peer)
-        gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
+        gather.deadline = self.core.timers.at(now + min(request.deadline_s, PATIENCE_S), gather.expire)
         hops, deadline_s = min(request.hops + 1, HOPS), request.deadline_s * MARGIN
         for peer, excluded in decision.onward.items():
             onward = msgspec.structs.replace(request, hops=hops, deadline_s=deadline_s, excluded=excluded)

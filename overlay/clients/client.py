@@ -45,7 +45,7 @@ class Client(Session):
         super().__init__(core, Kind.CLIENT, attach.client, attach.name, window, self.deliveries)
         self.incarnation = attach.incarnation
         self.epoch = attach.epoch
-        self.deliveries.limit = attach.window
+        self.deliveries.begin(attach.window)
         self.subscriptions: dict[int, Key] = {}
         self.advertisements: dict[int, tuple[Key, Filter]] = {}
         self.unadvertising: list[tuple[int, Key]] = []  # when this position is settled

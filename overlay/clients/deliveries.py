@@ -18,6 +18,8 @@ from overlay.links.settling import Settling
 if TYPE_CHECKING:
     from overlay.clients.shelf import Shelf
 
+FLIGHT_LEAST = 65_536
+
 
 class Deliveries(Outgoing):
     __slots__ = ("backlog", "dropped", "most", "on_slow", "overrun", "shelf", "stalled")
@@ -76,9 +78,20 @@ class Deliveries(Outgoing):
         else:
             self.backlog.drop_oldest(surplus)
 
+    def begin(self, window: int) -> None:
+        self.limit = min(window, self.flight)
+
+    @property
+    def flight(self) -> int:
+        """So many at most are under way and not acknowledged, whatever a client says it takes."""
+        return max(self.most, FLIGHT_LEAST)
+
+    def resume(self, received: int, window: int) -> None:
+        super().resume(received, min(window, self.flight))
+
     def marked(self, received: int, settled: int, credit: int) -> bool:
         before = self.settled
-        right = super().marked(received, settled, credit)
+        right = super().marked(received, settled, min(credit, settled + self.flight))
         if self.settled > before:
             self.stalled = False
         return right

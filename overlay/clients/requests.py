@@ -69,7 +69,11 @@ class Requests(Quiet):
 
     def on_subscribe(self, client: Client, message: ClientSubscribe, now: float) -> None:
         """A request repeated after a resume waits for the same confirmation again."""
-        if len(client.subscriptions) >= self.core.settings.clients.subscriptions:
+        known = client.subscriptions.get(message.number)
+        if known is not None and self.subscriptions.table.by_key[known].item.filter != message.filter:
+            self._taken(client, message)
+            return
+        if known is None and len(client.subscriptions) >= self.core.settings.clients.subscriptions:
             self.core.tell(Done(message.request, "limit", "too many subscriptions of one client"), client)
             return
         if not covers(client.may_ask, message.filter):
@@ -79,8 +83,8 @@ class Requests(Quiet):
             return
         self.core.tell(Done(message.request, "local"), client)
         gather = self._confirmation(client, message.request)
-        if (key := client.subscriptions.get(message.number)) is not None:
-            self.subscriptions.await_confirmation(key, gather)
+        if known is not None:
+            self.subscriptions.await_confirmation(known, gather)
         else:
             here = self.core.id
             item = Subscription(here, self.core.serial(), here, (here,), message.filter)
@@ -88,18 +92,26 @@ class Requests(Quiet):
             client.subscriptions[message.number] = key
         gather.start(now)
 
+    def _taken(self, client: Client, message: ClientSubscribe | ClientAdvertise) -> None:
+        text = f"number {message.number} stands for another filter of this client"
+        self.core.tell(Done(message.request, "filter", text), client)
+
     def on_unsubscribe(self, client: Client, message: ClientUnsubscribe, now: float) -> None:
         if (key := client.subscriptions.pop(message.number, None)) is not None:
             self.subscriptions.unsubscribe(client, key, now)
         self.core.tell(Done(message.request, "confirmed"), client)
 
     def on_advertise(self, client: Client, message: ClientAdvertise, now: float) -> None:
-        if (reason := self._barred(client)) is not None:
+        known = client.advertisements.get(message.number)
+        if known is not None and known[1] != message.filter:
+            self._taken(client, message)
+            return
+        if known is None and (reason := self._barred(client)) is not None:
             self.core.tell(Done(message.request, *reason), client)
             return
         self.core.tell(Done(message.request, "local"), client)
         gather = self._confirmation(client, message.request)
-        if (known := client.advertisements.get(message.number)) is not None:
+        if known is not None:
             self.advertisements.await_confirmation(known[0], gather)
         else:
             item = self._advertisement(client, message)
@@ -122,7 +134,10 @@ class Requests(Quiet):
         )
 
     def _barred(self, client: Client) -> tuple[str, str] | None:
-        if len(client.advertisements) >= self.core.settings.clients.advertisements:
+        if (
+            len(client.advertisements) + len(client.unadvertising)
+            >= self.core.settings.clients.advertisements
+        ):
             return "limit", "too many advertisements of one client"
         for other in self.advertisements.of_publisher(client.id):
             if other.incarnation != client.incarnation and other.home != self.core.id:

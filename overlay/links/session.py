@@ -242,7 +242,7 @@ class Peer(Remote):
         return self.heir is None and not (isinstance(source, Peer) and source.heir is self)
 
     def will_tell(self, source: Session) -> bool:
-        """Whether what came from `source` is told by this neighbour itself, in the place of one that leaves."""
+        """Whether this neighbour itself tells what came from `source`, a leaver whose place it takes."""
         return isinstance(source, Peer) and source.held and self.id in source.heirs
 
     def begin_sync(self) -> None:

@@ -7,7 +7,7 @@ confirms, and links are FIFO.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from grapevine.filters.normal import Filter
 from grapevine.wire.messages import Advertise, Advertisement, Unadvertise
@@ -62,6 +62,9 @@ class Advertisements(Quiet):
         return any(
             entry.source is peer and overlaps(entry.item.filter, filter) for entry in self.table.of(peer)
         ) or any(overlaps(item.filter, filter) for item in self.lingering.get(peer, {}).values())
+
+    def items(self) -> Iterator[Advertisement]:
+        return (entry.item for entry in self.table.by_key.values())
 
     def of_publisher(self, publisher: int) -> list[Advertisement]:
         return [entry.item for entry in self.publishers.get(publisher, ())]

@@ -16,12 +16,15 @@ from grapevine.wire.identity import identify
 from grapevine.wire.messages import CensusAnswer, CensusRequest
 from overlay.behaviour import Quiet
 from overlay.core import Core
-from overlay.gather import Gather
+from overlay.gather import PATIENCE_S, Gather
 from overlay.links.session import Peer
 
 Report = dict[str, Any]
 MARGIN = 0.9  # of its own time a broker leaves to the next
 ANSWER_BYTES = 8 * 1024 * 1024
+OPEN_MAX = 4096  # questions at a time
+REPORT_SPARE = 128  # so that the shortest are not too many for one message
+MISSING_MAX = 4096  # names in an answer
 
 
 class Census(Quiet):
@@ -99,7 +102,8 @@ class Census(Quiet):
         now: float,
     ) -> None:
         key = (request.origin, request.incarnation, request.number)
-        if key in self._open:  # on a cycle the question comes round: it is being answered
+        if key in self._open or len(self._open) >= OPEN_MAX:
+            # On a cycle the question comes round: it is being answered.
             finished((), (), now)
             return
 
@@ -110,14 +114,14 @@ class Census(Quiet):
             for answer in gather.answers:
                 reports += answer.reports
                 missing += answer.missing
-            finished(bounded(reports), tuple(missing), later)
+            finished(bounded(reports), tuple(missing[:MISSING_MAX]), later)
 
         gather = self._open[key] = Gather(done)
         asked = [peer for peer in others if peer.link is not None]
         for peer in asked:
             gather.wait_for(peer)
         gather.missing += [peer for peer in others if peer.link is None]
-        gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
+        gather.deadline = self.core.timers.at(now + min(request.deadline_s, PATIENCE_S), gather.expire)
         onward = msgspec.structs.replace(request, deadline_s=request.deadline_s * MARGIN)
         if asked:
             self.core.tell(onward, *asked)
@@ -128,7 +132,7 @@ def bounded(reports: list[bytes]) -> tuple[bytes, ...]:
     """Those that fit into one answer, and one that says how many did not."""
     room = ANSWER_BYTES
     for count, report in enumerate(reports):
-        room -= len(report)
+        room -= len(report) + REPORT_SPARE
         if room < 0:
             rest = {"id": 0, "name": "", "left_out": len(reports) - count}
             return (*reports[:count], msgspec.json.encode(rest))

@@ -42,6 +42,7 @@ NAMES_FEW = 3
 OFFER_MASK = 7
 Used = list[Sequence[Session]]  # whom a batch goes to, fan by fan
 UNKNOWN = 32  # publications whose routes are looked for before they are handed out; memory stays warm
+STRANGERS = 4096  # publishers that nobody advertises may be remembered, about
 
 
 class Publications(Quiet):
@@ -60,6 +61,7 @@ class Publications(Quiet):
         self._told: dict[int, set[Client]] = {}
         self._told_at = -1
         self._phase = 0
+        self._seen_most = STRANGERS
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
@@ -112,9 +114,10 @@ class Publications(Quiet):
                 far += 1
             if publication.publisher != publisher or publication.incarnation != incarnation:
                 if index > start:
-                    self.route_run(
-                        peer, publications[start:index], (publisher, incarnation), used, known, now
-                    )
+                    run = publications[start:index]
+                    if far:
+                        run = self.too_far(run, record)
+                    self.route_run(peer, run, (publisher, incarnation), used, known, now)
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
         if flags & TRACED and self.traced is not None:
             self.traced(peer, [p for p in publications if p.flags & TRACED], now)
@@ -161,6 +164,8 @@ class Publications(Quiet):
             return
         if not run:
             return
+        if len(self.seen.last) > self._seen_most:
+            self._forget_strangers()
         if not rising(run, self.seen.last.get(source, 0)):
             self._route_each(side, run, source, used, now)  # some were here before
             return
@@ -334,11 +339,10 @@ class Publications(Quiet):
 
     def _name(self, fan: Fan, publisher: int) -> None:
         """The clients hear the publisher's name before its first publication."""
-        told = self._told_of(publisher)
+        if not (advertisements := self.advertisements.of_publisher(publisher)):
+            return
+        told, known = self._told_of(publisher), advertisements[0]
         if not told.issuperset(fan.clients):
-            if not (advertisements := self.advertisements.of_publisher(publisher)):
-                return
-            known = advertisements[0]
             for client in fan.clients:
                 if client not in told:
                     client.introduce(publisher, known.publisher_name, known.home_name)
@@ -361,6 +365,14 @@ class Publications(Quiet):
         left = self.advertisements.of_publisher(publisher)
         if not any(other.incarnation == incarnation for other in left):
             self.seen.forget((publisher, incarnation))
+
+    def _forget_strangers(self) -> None:
+        """What is known of a publisher goes with its advertisement; of one that had none, now."""
+        advertised = {(item.publisher, item.incarnation) for item in self.advertisements.items()}
+        for source in list(self.seen.last):
+            if source not in advertised:
+                self.seen.forget(source)
+        self._seen_most = 2 * len(self.seen) + STRANGERS
 
     def status(self) -> Status:
         return {

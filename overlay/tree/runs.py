@@ -28,7 +28,14 @@ except ImportError:
 
 _PUBLICATION: Any = Publication  # here the class and its members, not the values of one publication
 _ATTRIBUTES, _SEQUENCE = _PUBLICATION.attributes, _PUBLICATION.sequence
-_STAMPED = (_PUBLICATION.publisher, _PUBLICATION.incarnation, _PUBLICATION.accepted_at)
+_STAMPED = (
+    _PUBLICATION.publisher,
+    _PUBLICATION.incarnation,
+    _PUBLICATION.accepted_at,
+    _PUBLICATION.hops,
+    _PUBLICATION.plane,
+    _PUBLICATION.extension,
+)
 _ROUTE: Any = Route
 _FAN: Any = Fan
 _SESSION: Any = Session
@@ -38,14 +45,16 @@ _ROUTED = (_ROUTE.fan, _ROUTE.ids, _FAN.queues, _FAN.listed)
 
 
 def stamp(run: list[Publication], publisher: int, incarnation: int, now: float) -> None:
-    """What a publisher's first broker fills in."""
+    """What a publisher's first broker fills in, whatever the publisher wrote there."""
     if compiled is not None:
-        compiled.stamp(run, _STAMPED, (publisher, incarnation, now))
+        compiled.stamp(run, _STAMPED, (publisher, incarnation, now, 0, 0, b""))
         return
     for publication in run:
         publication.publisher = publisher
         publication.incarnation = incarnation
         publication.accepted_at = now
+        publication.hops = publication.plane = 0
+        publication.extension = b""
 
 
 def rising(run: list[Publication], last: int) -> bool:

@@ -116,8 +116,8 @@ def leaving(story: Story, leaver: int, seconds: float) -> None:
 
 
 def test_a_link_that_comes_back_beside_a_leaver_is_told_what_lies_behind_it() -> None:
-    """Only who takes the leaver's place hears it from somebody else. A neighbour that heard nothing forgot all
-    that lies there, and settled what it should have sent that way."""
+    """Only who takes the leaver's place hears it from somebody else. A neighbour that heard nothing forgot
+    all that lies there, and settled what it should have sent that way."""
     story = Story(4).begin()
     sender, reader = story.publisher("sender", 3), story.client("reader", 0)
     subscription = story.subscribe(reader, "x > 0")

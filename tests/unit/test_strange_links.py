@@ -1,4 +1,4 @@
-"""What a broker makes of a link that says what it should not: one greeting each, by the right side, of one name."""
+"""A link that says what it should not. One greeting each, by the right side, of one name."""
 
 from __future__ import annotations
 
@@ -6,24 +6,46 @@ from random import Random
 
 import pytest
 
+from grapevine.filters import EVERYTHING, parse
+from grapevine.wire import decode, encode, encode_attributes, encode_extension
 from grapevine.wire.identity import identify
+from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import (
+    EXTENDED,
+    Advertise,
+    Advertisement,
     Attach,
+    Batch,
+    CensusAnswer,
+    CensusRequest,
+    ClientAdvertise,
+    ClientSubscribe,
     Cut,
+    Deliver,
+    Done,
     Hello,
     LeaveHeld,
     Marks,
     Message,
+    Publication,
+    Publish,
     Refuse,
     Resume,
+    Subscribe,
+    Subscription,
     SyncDone,
     TablesSent,
 )
+from grapevine.wire.relocation import TRACE
 from overlay.clients import attachments
 from overlay.core import Core
 from overlay.links.session import Kind
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
+from overlay.tree.publications import STRANGERS, Publications
+from tools.simulator.tables import behaviour
+
+BODY = encode_attributes({"x": 1})
 
 
 class Broker:
@@ -34,12 +56,14 @@ class Broker:
         self.core: Core = tree_broker("here", 1, settings or CoreSettings(), Random(1), ("tcp://here:1",))
         self.core.start(0.0)
         self.sent: list[Message] = []
+        self.batches: list[Batch | Deliver] = []
         self.closed: list[int] = []
         self.drain()
 
     def drain(self) -> None:
         out = self.core.flush(self.now)
         self.sent += [message for message, _ in out.sends]
+        self.batches += [batch for _, batch in out.batches]
         self.closed += out.closes
         out.clear()
         self.core.validate()
@@ -50,7 +74,10 @@ class Broker:
 
     def say(self, number: int, *messages: Message) -> None:
         for message in messages:
-            self.core.receive(number, message, self.now)
+            if isinstance(message, Batch | Publish):
+                self.core.publications(number, message, self.now)
+            else:
+                self.core.receive(number, message, self.now)
             self.drain()
 
     def pass_time(self, until: float) -> None:
@@ -152,3 +179,95 @@ def test_a_subscriber_cuts_nobodys_publications() -> None:
     broker.say(1, Marks(9, 0, 0, 100, 0, everything))
     assert broker.core.refused["cuts"] == 1
     assert not broker.core.clients[identify("reader")].out.cuts
+
+
+def between(reader: str, writer: str) -> Broker:
+    """A broker with two neighbours: all that `writer` publishes is for `reader`."""
+    broker = Broker()
+    broker.link(1, Kind.PEER, hello(reader), TablesSent(), SyncDone())
+    broker.link(2, Kind.PEER, hello(writer), TablesSent(), SyncDone())
+    there = identify(reader)
+    broker.say(1, Subscribe(1, Subscription(there, 1, there, (there,), EVERYTHING)))
+    return broker
+
+
+def test_what_went_too_far_is_cut_whoever_else_is_in_the_batch() -> None:
+    """Only the last publisher's were looked at: the next broker could not decode the others."""
+    broker = between("reader", "writer")
+    hops = (HOPS, 3, HOPS, 4, HOPS)
+    batch = [Publication(BODY, b"", n, 0, n, 7, 1.0, far) for n, far in enumerate(hops, 1)]
+    broker.say(2, Batch(9, 1, 0, 0, 100, batch))
+    (forwarded,) = broker.batches
+    assert [p.sequence for p in forwarded.publications] == [2, 4]
+    assert decode(encode(forwarded)) == forwarded
+    assert [cut.first for cut in broker.core.peers[identify("writer")].incoming.records[0].cuts] == [1, 3, 5]
+
+
+def test_a_clients_broker_alone_says_where_a_publication_has_been() -> None:
+    broker = between("reader", "writer")
+    broker.link(3, Kind.CLIENT, attach("quotes"), ClientAdvertise(1, 0, EVERYTHING))
+    made_up = encode_extension([(TRACE, bytes(4000))])
+    broker.say(3, Publish(9, 1, [Publication(BODY, b"", 1, EXTENDED, 5, 6, 1.0, HOPS, 8, made_up)]))
+    (publication,) = broker.batches[-1].publications
+    quotes = identify("quotes")
+    assert (publication.publisher, publication.incarnation, publication.hops) == (quotes, 5, 0)
+    assert (publication.plane, publication.extension) == (0, b"")
+
+
+def test_publishers_that_nobody_advertises_fill_nothing() -> None:
+    broker = between("reader", "writer")
+    broker.link(3, Kind.CLIENT, attach("c"), ClientSubscribe(1, 1, EVERYTHING))
+    there = identify("writer")
+    broker.say(2, Advertise(1, Advertisement(there, 1, there, "writer", 1, 7, "known", EVERYTHING)))
+    publications = behaviour(broker.core, Publications)
+    first = 1
+    for _ in range(4):
+        strangers = [Publication(BODY, b"", 1, 0, first + n, 7) for n in range(STRANGERS - 1)]
+        broker.say(2, Batch(9, first, 0, 0, 100, strangers))
+        first += len(strangers)
+        taken = broker.core.peers[identify("reader")].out.sent
+        broker.say(1, Marks(9, taken, taken, taken + STRANGERS))
+        client = broker.core.clients[identify("c")]
+        broker.say(3, Marks(9, client.out.sent, client.out.sent, client.out.sent + 100))
+    assert len(publications.seen) <= 2 * STRANGERS
+    assert publications.seen.last[1, 7] == 1
+    assert len(publications._told) <= 1
+
+
+def test_a_number_stands_for_one_filter() -> None:
+    broker = Broker()
+    broker.link(
+        3, Kind.CLIENT, attach("c"), ClientSubscribe(1, 1, parse("a")), ClientAdvertise(2, 1, parse("a"))
+    )
+    broker.sent.clear()
+    broker.say(3, ClientSubscribe(3, 1, parse("b")), ClientAdvertise(4, 1, parse("b")))
+    assert [(m.request, m.outcome) for m in broker.sent if isinstance(m, Done)] == [
+        (3, "filter"),
+        (4, "filter"),
+    ]
+    broker.sent.clear()
+    broker.say(3, ClientSubscribe(5, 1, parse("a")), ClientAdvertise(6, 1, parse("a")))
+    assert [m.outcome for m in broker.sent if isinstance(m, Done)] == ["local", "confirmed"] * 2
+
+
+def test_a_client_that_takes_everything_and_acknowledges_nothing_is_held_to_its_queue() -> None:
+    broker = Broker()
+    greedy = Attach(1, 1, "greedy", identify("greedy"), 5, 9, 2**62, 0)
+    broker.link(3, Kind.CLIENT, greedy, ClientSubscribe(1, 1, EVERYTHING))
+    broker.say(3, Marks(9, 0, 0, 2**63 - 1))
+    deliveries = broker.core.clients[identify("greedy")].deliveries
+    assert deliveries.limit == broker.core.settings.clients.queue
+    broker.core.link_down(3, broker.now)
+    broker.link(4, Kind.CLIENT, Attach(1, 1, "greedy", identify("greedy"), 5, 10, 2**62, 0, Resume(9, 0, 0)))
+    assert deliveries.limit == broker.core.settings.clients.queue
+
+
+def test_a_question_that_may_be_answered_in_a_thousand_years_is_given_up() -> None:
+    broker = between("silent", "asking")
+    for number in range(3):
+        broker.say(2, CensusRequest(1, 2, number, "", b"", 1e12))
+    for _ in range(400):  # the others are there, and say nothing
+        broker.pass_time(broker.now + 2.0)
+        for link in (1, 2):
+            broker.say(link, TablesSent())
+    assert sum(isinstance(message, CensusAnswer) for message in broker.sent) == 3
