@@ -7,7 +7,8 @@ confirms, and links are FIFO.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 
 from grapevine.filters.normal import Filter
 from grapevine.wire.messages import Advertise, Advertisement, Unadvertise
@@ -31,6 +32,7 @@ class Advertisements(Quiet):
         self.table: Table[Advertisement] = Table()
         self.index = matcher()  # group: the number of the session that the advertisement came from
         self.publishers: dict[int, dict[AdvertisementEntry, None]] = {}
+        self.sources: Counter[tuple[int, int]] = Counter()  # incarnations of publishers, by their number here
         self.announced: dict[Peer, dict[AdvertisementEntry, Announcement]] = {}
         # Of relocated publishers, by the side they came from, while something published there is in flight.
         self.lingering: dict[Session, dict[Key, Advertisement]] = {}
@@ -63,9 +65,6 @@ class Advertisements(Quiet):
             entry.source is peer and overlaps(entry.item.filter, filter) for entry in self.table.of(peer)
         ) or any(overlaps(item.filter, filter) for item in self.lingering.get(peer, {}).values())
 
-    def items(self) -> Iterator[Advertisement]:
-        return (entry.item for entry in self.table.by_key.values())
-
     def of_publisher(self, publisher: int) -> list[Advertisement]:
         return [entry.item for entry in self.publishers.get(publisher, ())]
 
@@ -89,9 +88,7 @@ class Advertisements(Quiet):
     def on_advertise(self, peer: Peer, message: Advertise, now: float) -> None:
         item = message.advertisement
         known = self.table.by_key.get((item.origin, item.serial))
-        if known is not None and (
-            known.item.publisher != item.publisher or known.item.filter != item.filter
-        ):  # a key stands for one advertisement for ever
+        if known is not None and _contradicts(known.item, item):
             self.core.refuse("contradiction")
             return
         gather = self.announcements.confirmation(peer, message.stamp)
@@ -114,6 +111,7 @@ class Advertisements(Quiet):
         if change is Change.NEW:
             self.index.add(entry.number, item.filter, 0)
             self.publishers.setdefault(item.publisher, {})[entry] = None
+            self.sources[item.publisher, item.incarnation] += 1
         if change is not Change.SAME:
             self._place(entry, now)
         self.await_confirmation(key, gather)
@@ -206,6 +204,10 @@ class Advertisements(Quiet):
         del mine[entry]
         if not mine:
             del self.publishers[entry.item.publisher]
+        source = (entry.item.publisher, entry.item.incarnation)
+        self.sources[source] -= 1
+        if not self.sources[source]:
+            del self.sources[source]
         for peer in list(self.announced):
             self._retract(entry, peer, now)
         for gone in self.on_gone:
@@ -261,7 +263,7 @@ class Advertisements(Quiet):
 
     def validate(self) -> None:
         self.table.validate()
-        assert len(self.index) == len(self.table)
+        assert len(self.index) == len(self.table) == self.sources.total()
         for peer, announced in self.announced.items():
             assert peer.link is not None, peer
             for entry in announced:
@@ -269,3 +271,12 @@ class Advertisements(Quiet):
                     peer,
                     entry.key,
                 )
+
+
+def _contradicts(known: Advertisement, other: Advertisement) -> bool:
+    """A key stands for one advertisement for ever."""
+    return (known.publisher, known.incarnation, known.filter) != (
+        other.publisher,
+        other.incarnation,
+        other.filter,
+    )

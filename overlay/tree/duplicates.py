@@ -2,7 +2,8 @@
 
 In ordered mode a broker sees each publisher in order, whatever path the publications take, so the
 last sequence number decides. Otherwise a window of bits below it does. What is known of a publisher is
-forgotten with its last advertisement.
+forgotten with its last advertisement, and nothing is kept of one that has none: what was on its way when a
+link was lost comes after the advertisement has gone.
 """
 
 from __future__ import annotations

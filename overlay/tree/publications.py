@@ -42,7 +42,6 @@ NAMES_FEW = 3
 OFFER_MASK = 7
 Used = list[Sequence[Session]]  # whom a batch goes to, fan by fan
 UNKNOWN = 32  # publications whose routes are looked for before they are handed out; memory stays warm
-STRANGERS = 4096  # publishers that nobody advertises may be remembered, about
 
 
 class Publications(Quiet):
@@ -61,7 +60,6 @@ class Publications(Quiet):
         self._told: dict[int, set[Client]] = {}
         self._told_at = -1
         self._phase = 0
-        self._seen_most = STRANGERS
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
@@ -164,12 +162,11 @@ class Publications(Quiet):
             return
         if not run:
             return
-        if len(self.seen.last) > self._seen_most:
-            self._forget_strangers()
         if not rising(run, self.seen.last.get(source, 0)):
             self._route_each(side, run, source, used, now)  # some were here before
             return
-        self.seen.last[source] = run[-1].sequence
+        if source in self.advertisements.sources:
+            self.seen.last[source] = run[-1].sequence
         found = look_up(run, known)
         if all(found):
             self._hand_out(run, found, source[0], used)  # type: ignore[arg-type]
@@ -208,6 +205,8 @@ class Publications(Quiet):
                 self.duplicates += len(fan.clients)
             if self.log is not None:
                 self.log(side, publication, route, fresh, now)
+        if source not in self.advertisements.sources:
+            self.seen.forget(source)
 
     def hold(self, used: Used, side: Session, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled."""
@@ -361,18 +360,9 @@ class Publications(Quiet):
         return self._told.setdefault(publisher, set())
 
     def _gone(self, advertisement: Advertisement) -> None:
-        publisher, incarnation = advertisement.publisher, advertisement.incarnation
-        left = self.advertisements.of_publisher(publisher)
-        if not any(other.incarnation == incarnation for other in left):
-            self.seen.forget((publisher, incarnation))
-
-    def _forget_strangers(self) -> None:
-        """What is known of a publisher goes with its advertisement; of one that had none, now."""
-        advertised = {(item.publisher, item.incarnation) for item in self.advertisements.items()}
-        for source in list(self.seen.last):
-            if source not in advertised:
-                self.seen.forget(source)
-        self._seen_most = 2 * len(self.seen) + STRANGERS
+        source = (advertisement.publisher, advertisement.incarnation)
+        if source not in self.advertisements.sources:
+            self.seen.forget(source)
 
     def status(self) -> Status:
         return {

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
+
 from grapevine.client.session import Session, State
 from grapevine.filters import EVERYTHING
 from grapevine.wire import identify
-from grapevine.wire.messages import Attach, Attached, Batch, Command, Done, Hello, Message, Publish
+from grapevine.wire.messages import Attach, Attached, Batch, Command, Done, Hello, Marks, Message, Publish
 from overlay.links.session import Kind
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
@@ -43,6 +45,7 @@ class Broker:
         self.count += 1
         self.now += self.random.choice(STEPS_S)
         number = self.random.choice(list(self._links))
+        message = self._plausible(number, message)
         if isinstance(message, Batch | Publish):
             self.core.publications(number, message, self.now)
         else:
@@ -53,6 +56,28 @@ class Broker:
         if self.count % CHECK_EVERY == 0:
             self.core.validate()
             self.core.status()
+
+    def _plausible(self, number: int, message: Message) -> Message:
+        """Half of the greetings, publications and marks are such that nothing but their link, their time or
+        what they hold is wrong."""
+        link = self.core.links.get(number)
+        session = link.session if link is not None else None
+        if self.random.random() < 0.5:
+            return message
+        if session is not None and isinstance(message, Batch | Publish):
+            return msgspec.structs.replace(message, epoch=session.epoch, first=session.incoming.received + 1)
+        if session is not None and isinstance(message, Marks):
+            sent = session.out.sent - session.out.base
+            return msgspec.structs.replace(message, epoch=session.epoch, received=sent, settled=sent)
+        if isinstance(message, Hello | Attach):
+            name = self.random.choice((*PEERS, "quotes", "b3"))
+            fields: dict[str, object] = {"name": name, "oldest": 1, "newest": 1}
+            if isinstance(message, Hello):
+                fields |= {"broker": identify(name), "settings": self.settings.cluster_wide()}
+            else:
+                fields["client"] = identify(name)
+            return msgspec.structs.replace(message, **fields)
+        return message
 
     def _drive(self) -> None:
         out = self.core.flush(self.now)
