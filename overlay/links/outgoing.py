@@ -172,8 +172,9 @@ class Outgoing:
 
     def resume(self, received: int, window: int) -> None:
         """The same epoch goes on: send again from the position after `received` (wire number), or after what
-        we know already to be received: a greeting may have been long on its way."""
-        self.sent = max(self.received, self.base + received)
+        we know already to be received: a greeting may have been long on its way. Nobody has received what was
+        never sent."""
+        self.sent = max(self.received, min(self.base + received, self.sent))
         self.limit = max(self.limit, self.settled + window)
         self._rewind()
 

@@ -54,6 +54,15 @@ class TestOutgoing:
         assert [p.sequence for p in again] == [3, 4]
         assert not any(p.flags & RESENT for p in again)
 
+    def test_a_greeting_that_claims_more_than_was_sent_skips_nothing(self) -> None:
+        out = stream(1, 2, 3, limit=2)
+        sequences(out)
+        out.resume(50, 100)
+        assert out.sent == 2 and sequences(out) == [3]
+        out.queue.append(publication(4))
+        out.seal()
+        assert sequences(out) == [4]
+
     def test_new_epoch_sends_everything_unsettled_marked_as_sent_before(self) -> None:
         out = stream(1, 2, 3, limit=2)
         sequences(out)
