@@ -113,9 +113,9 @@ class Core:
         session = link.session
         if session is None or session.epoch != batch.epoch:
             self.send(Reset(), link)
-            return
-        repeated = session.incoming.take(batch.first, len(batch.publications))
-        if repeated < 0:
+        elif isinstance(batch, Batch) is not isinstance(session, Remote):
+            self.refuse("kind")
+        elif (repeated := session.incoming.take(batch.first, len(batch.publications))) < 0:
             self.refuse("position")
             self.send(Reset(), link)
         elif isinstance(batch, Batch) and isinstance(session, Remote):
@@ -124,11 +124,9 @@ class Core:
             session.touch()
             assert self.forward is not None
             self.forward(session, batch, repeated, now)
-        elif isinstance(batch, Publish) and session.kind is Kind.CLIENT:
-            assert self.accept is not None
-            self.accept(session, batch, repeated, now)
         else:
-            self.refuse("kind")
+            assert self.accept is not None and isinstance(batch, Publish)
+            self.accept(session, batch, repeated, now)
 
     def receive(self, number: int, message: Message, now: float) -> None:
         if (link := self.links.get(number)) is None:

@@ -8,8 +8,10 @@ publisher only when all that it published is settled or cut (DECISIONS 8).
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from grapevine.wire.identity import identify
+from grapevine.wire.limits import ADDRESSES
 from grapevine.wire.messages import (
     PROTOCOL,
     PROTOCOL_OLDEST,
@@ -167,7 +169,6 @@ class Attachments(Quiet):
         client.key = link.peer
         self.admitted(client, now)
         incoming = client.incoming
-        elsewhere = [a for peer in self.core.peers.values() for a in peer.addresses]
         attached = Attached(
             self.core.id,
             self.core.name,
@@ -176,7 +177,7 @@ class Attachments(Quiet):
             incoming.received,
             incoming.settled,
             incoming.credit,
-            tuple(elsewhere),
+            self._elsewhere(),
             self.core.settings.overlay.ordered,
         )
         self.core.send(attached, link)
@@ -281,8 +282,12 @@ class Attachments(Quiet):
 
     def send_away(self, now: float) -> None:
         """This broker stops: its clients are to attach to its neighbours."""
-        elsewhere = tuple(a for peer in self.core.peers.values() for a in peer.addresses)
-        self.core.tell(GoAway(elsewhere), *self.core.clients.values())
+        self.core.tell(GoAway(self._elsewhere()), *self.core.clients.values())
+
+    def _elsewhere(self) -> tuple[str, ...]:
+        """Addresses of the neighbours, as many as a message holds."""
+        addresses = (address for peer in self.core.peers.values() for address in peer.addresses)
+        return tuple(islice(addresses, ADDRESSES))
 
     # --- what it looks like ------------------------------------------------------------------------------
 

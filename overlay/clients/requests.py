@@ -78,7 +78,7 @@ class Requests(Quiet):
             return
         if not covers(client.may_ask, message.filter):
             self.core.refuse("asks for more than its key may")
-            text = f"its key may ask for {to_text(client.may_ask)} only"
+            text = f"its key may ask for {to_text(client.may_ask):.500} only"
             self.core.tell(Done(message.request, "not-allowed", text), client)
             return
         self.core.tell(Done(message.request, "local"), client)

@@ -9,12 +9,13 @@ import pytest
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import decode, encode, encode_attributes, encode_extension
 from grapevine.wire.identity import identify
-from grapevine.wire.limits import HOPS
+from grapevine.wire.limits import ADDRESSES, HOPS, SUBSCRIPTION_IDS
 from grapevine.wire.messages import (
     EXTENDED,
     Advertise,
     Advertisement,
     Attach,
+    Attached,
     Batch,
     CensusAnswer,
     CensusRequest,
@@ -231,6 +232,37 @@ def test_publishers_that_nobody_advertises_fill_nothing() -> None:
         broker.say(3, Marks(9, client.out.sent, client.out.sent, client.out.sent + 100))
     assert publications.seen.last == {(1, 7): 1}
     assert len(publications._told) <= 1
+
+
+def test_publications_on_the_wrong_kind_of_link_move_no_mark() -> None:
+    broker = between("reader", "writer")
+    broker.link(3, Kind.CLIENT, attach("c"))
+    broker.say(3, Batch(9, 1, 0, 0, 100, [Publication(BODY, b"", 1)]))
+    broker.say(2, Publish(9, 1, [Publication(BODY, b"", 1)]))
+    assert broker.core.refused["kind"] == 2
+    assert broker.core.clients[identify("c")].incoming.received == 0
+    assert broker.core.peers[identify("writer")].incoming.received == 0
+
+
+def test_the_hub_of_many_brokers_can_be_attached_to() -> None:
+    """It listed every neighbour's addresses, more than a client decodes."""
+    broker = Broker()
+    for number in range(1, ADDRESSES + 20):
+        broker.link(number, Kind.PEER, hello(f"b{number}"), TablesSent(), SyncDone())
+    broker.link(1000, Kind.CLIENT, attach("c"))
+    attached = broker.sent[-1]
+    assert isinstance(attached, Attached) and len(attached.addresses) == ADDRESSES
+    assert decode(encode(attached)) == attached
+    broker.core.drain(broker.now)
+    broker.drain()
+    assert decode(encode(broker.sent[-1])) == broker.sent[-1]
+
+
+def test_every_subscription_that_a_client_may_have_can_match_one_publication() -> None:
+    assert CoreSettings().clients.subscriptions <= SUBSCRIPTION_IDS
+    ids = bytes(4 * CoreSettings().clients.subscriptions)
+    deliver = Deliver(9, 1, 0, 0, 100, [Publication(BODY, b"", 1)], [ids])
+    assert decode(encode(deliver)) == deliver
 
 
 def test_a_number_stands_for_one_filter() -> None:

@@ -39,5 +39,5 @@ Settings: TypeAlias = Annotated[dict[Name, Name], Meta(max_length=limits.SETTING
 Argument: TypeAlias = Text | int | float | bool | None
 Arguments: TypeAlias = Annotated[dict[Name, Argument], Meta(max_length=limits.SETTINGS)]
 Reports: TypeAlias = Annotated[tuple[Body, ...], Meta(max_length=limits.LIST_ENTRIES)]
-NumberList: TypeAlias = Annotated[bytes, Meta(max_length=4 * limits.LIST_ENTRIES)]  # u32, little-endian
+NumberList: TypeAlias = Annotated[bytes, Meta(max_length=4 * limits.SUBSCRIPTION_IDS)]  # u32, little-endian
 NumberLists: TypeAlias = Annotated[list[NumberList], Meta(max_length=limits.BATCH_PUBLICATIONS)]

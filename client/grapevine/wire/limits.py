@@ -14,6 +14,7 @@ HOPS = 255  # a publication that went further is in a loop and is dropped
 CUTS = 4_096
 NEARBY_BROKERS = 4_096  # of a Delta-neighbourhood
 LIST_ENTRIES = 65_536  # censuses, names, addresses
+SUBSCRIPTION_IDS = 1_000_000  # of one client that match one publication
 TEXT_BYTES = 64 * 1024
 ADDRESSES = 256  # in one message
 SETTINGS = 256  # entries of HELLO's settings and of a command's arguments
