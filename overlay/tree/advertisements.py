@@ -114,6 +114,8 @@ class Advertisements(Quiet):
             self.sources[item.publisher, item.incarnation] += 1
         if change is not Change.SAME:
             self._place(entry, now)
+        elif entry.source is source:
+            self._spread(entry)  # who was not told while the word was in doubt
         self.await_confirmation(key, gather)
 
     def await_confirmation(self, key: Key, gather: Gather) -> None:
@@ -129,8 +131,11 @@ class Advertisements(Quiet):
         if isinstance(source, Peer):
             self._retract(entry, source, now)
             self.arrived(entry, source, now)
+        self._spread(entry)
+
+    def _spread(self, entry: AdvertisementEntry) -> None:
         for peer in self.core.peers.values():
-            if peer is not source and peer.link is not None:
+            if peer is not entry.source and peer.link is not None:
                 self._announce(entry, peer)
 
     # --- relocated publishers --------------------------------------------------------------------------
@@ -246,8 +251,12 @@ class Advertisements(Quiet):
             self._forget(entry, peer, now)
 
     def _announce(self, entry: AdvertisementEntry, peer: Peer) -> None:
+        """A neighbour that has never said SyncDone is not told what is in doubt: it may come from there by
+        now, and each side would wait for the other's word to go (faults seeds 31 and 192)."""
         announced = self.announced.get(peer)
         if announced is None or entry in announced or not peer.may_be_told(entry.source):
+            return
+        if not peer.ever_synced and self.table.doubtful(entry):
             return
         announcement = announced[entry] = self.announcements.new(peer)
         self.core.tell(Advertise(announcement.stamp, entry.item), peer)

@@ -122,6 +122,13 @@ class Table(Generic[Item]):
         """What this peer told us before its link came back and not since."""
         return [entry for entry in self.of(peer) if entry.sources[peer][1] != peer.sync_number]
 
+    def doubtful(self, entry: Entry[Item]) -> bool:
+        """Whether the word that counts is from before its source's link broke, and has not been repeated."""
+        source = entry.source
+        if not isinstance(source, Peer):
+            return False
+        return source.link is None or entry.sources[source][1] != source.sync_number
+
     def drop(self, source: Session) -> None:
         """A lost source that has no entry any more."""
         assert not self._of.pop(source, None), source
