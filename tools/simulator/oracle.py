@@ -15,7 +15,7 @@ deceive the oracle.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from struct import Struct
 
@@ -80,6 +80,7 @@ class Oracle:
         self.judge_every = judge_every  # of so many publications one is followed to all its subscribers
         self.reach = Reach()
         self.flooding = False  # subscriptions go everywhere, whoever advertises
+        self.serves: Callable[[int, ClientHost], bool] = lambda home, client: True
         self.ordered = True
         self.violations: list[str] = []
         self.violation_count = 0
@@ -115,6 +116,8 @@ class Oracle:
         place = client.session.moving.place
         away = isinstance(place, Away) and isinstance(state, AdvertisementState)
         home = self._broker_index[place.name if away else client.session.broker_name]
+        if not self.serves(home, client):
+            return  # the broker crashed while its word was on the way: the session is lost already
         known.counted = Counted(known, self.world.now, home, self.reach.connected_to(home))
         self._counting[known.counted] = None
 

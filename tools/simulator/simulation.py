@@ -16,6 +16,7 @@ from time import perf_counter, process_time
 from traceback import extract_tb
 
 from grapevine.client.session import SessionSettings
+from grapevine.wire.identity import identify
 from matching.interface import Matcher
 from overlay.core import Core
 from overlay.profiles import tree_broker
@@ -61,11 +62,16 @@ class Simulation:
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
         self.apps = self._make_apps(world.stream("clients"))
+        self.oracle.serves = self._serves
         self.messages_per_s = 0.0
         lost_after_s = scenario.links.lost_after_s
         self.faults = FaultPlan(
             world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
         )
+
+    def _serves(self, broker: int, client: ClientHost) -> bool:
+        core = self.brokers[broker].core
+        return core is not None and identify(client.name) in core.clients
 
     # --- making -------------------------------------------------------------------------------------
 
