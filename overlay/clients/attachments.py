@@ -175,7 +175,7 @@ class Attachments(Quiet):
             client.epoch,
             resumed,
             incoming.received,
-            incoming.settled,
+            0 if incoming.cuts else incoming.settled,  # what was cut is told first (faults seed 156)
             incoming.credit,
             self._elsewhere(),
             self.core.settings.overlay.ordered,
