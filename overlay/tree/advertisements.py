@@ -228,8 +228,9 @@ class Advertisements(Quiet):
                     if entry.source is session and len(entry.sources) == 1:
                         self._go_back(entry, session, now)
             session.tables_epoch = session.epoch
+            # Also what it told before, if that does not count: after TablesSent it would find SyncDone said.
             for entry in list(self.table.by_key.values()):
-                if session not in entry.sources and not session.will_tell(entry.source):
+                if entry.source is not session and not session.will_tell(entry.source):
                     self._announce(entry, session)
 
     def link_down(self, session: Session, now: float) -> None:
