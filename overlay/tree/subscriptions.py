@@ -47,6 +47,7 @@ class Subscriptions(Quiet):
         self.generation = 0  # of everything that a route is made of
         self.shelf = Shelf()  # what waits for clients that are asleep
         self._group: dict[int, int] = {}
+        self._doubted: dict[SubscriptionEntry, list[tuple[Peer, Gather]]] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -89,6 +90,10 @@ class Subscriptions(Quiet):
         elif change is Change.MOVED:
             self._move(entry, now)
             self._spread(entry, gather, now)
+            self._believe(entry, now)
+        elif entry.source is not peer:
+            self._doubted.setdefault(entry, []).append((peer, gather))
+            return
         else:
             self.await_confirmation(entry.key, gather)
         gather.start(now)
@@ -139,10 +144,23 @@ class Subscriptions(Quiet):
             self._spread(entry, None, now)
         elif shadowed and isinstance(source, Peer):
             self._tell_if_due(entry, source, now)  # it knew better until now; from here on it must be told
+        self._believe(entry, now)
         if isinstance(source, Peer):
             self.announcements.sync.check(source, now)
         if change is Change.MOVED:
             self.announcements.sync.check_all(now)
+
+    def _believe(self, entry: SubscriptionEntry, now: float) -> None:
+        """A shadow is confirmed when its word counts or is taken back. Confirmed at once, its subscriber
+        would be connected by its new side while what is for it goes to the old one, to be settled there."""
+        doubted = self._doubted.pop(entry, ())
+        for peer, gather in doubted:
+            if peer in entry.sources and peer is not entry.source:
+                self._doubted.setdefault(entry, []).append((peer, gather))
+                continue
+            if peer is entry.source:
+                self.await_confirmation(entry.key, gather)
+            gather.start(now)
 
     # --- what neighbours are told -----------------------------------------------------------------------
 
@@ -243,8 +261,14 @@ class Subscriptions(Quiet):
             self._tell_if_due(entry, session, now)
 
     def link_down(self, session: Session, now: float) -> None:
-        if isinstance(session, Peer):
-            self.announced.pop(session, None)
+        if not isinstance(session, Peer):
+            return
+        self.announced.pop(session, None)
+        for entry in list(self._doubted):  # nobody is there to be answered
+            if left := [doubt for doubt in self._doubted[entry] if doubt[0] is not session]:
+                self._doubted[entry] = left
+            else:
+                del self._doubted[entry]
 
     def link_lost(self, session: Session, now: float) -> None:
         for entry in self.table.of(session):
@@ -272,6 +296,9 @@ class Subscriptions(Quiet):
         self.table.validate()
         assert len(self.local) + len(self.remote) == len(self.table)
         assert len(self._group) == len(self.remote)
+        for entry, doubted in self._doubted.items():
+            for peer, _ in doubted:
+                assert peer in entry.sources and peer is not entry.source, (peer, entry.key)
         for peer, announced in self.announced.items():
             assert peer.link is not None, peer
             announced.validate()

@@ -75,7 +75,7 @@ class Table(Generic[Item]):
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
-            if not _yields(entry.source, source):
+            if self._late(entry.source, source) or not _yields(entry.source, source):
                 _shadow(source, 1)
                 return entry, Change.SAME
             _shadow(entry.source, 1)
@@ -133,6 +133,10 @@ class Table(Generic[Item]):
         """A lost source that has no entry any more."""
         assert not self._of.pop(source, None), source
 
+    def _late(self, counted: Session, source: Session) -> bool:
+        """Whether this is the old side's word, sent before it heard that the new side's has ended it."""
+        return self.takes_over is not None and self.takes_over(source, counted)
+
     def _new(self, key: Key, item: Item, source: Session) -> Entry[Item]:
         if self._free:
             number = self._free.pop()
@@ -161,8 +165,9 @@ def _live(source: Session) -> bool:
 def _yields(old: Session, new: Session) -> bool:
     """Whether a new source's word counts at once. Behind a broken link the old word stands until the new
     neighbour has said SyncDone: before, it may only repeat what somebody there heard from us. An old
-    neighbour that has never said it may do the same, and has no publication either until it does."""
-    if not isinstance(old, Peer):
+    neighbour that has never said it may do the same, and has no publication either until it does. Never one
+    whose link ends."""
+    if not isinstance(old, Peer) or (isinstance(new, Peer) and new.going):
         return False
     synced = not isinstance(new, Peer) or new.synced_by_peer
     return old.going or (synced and (old.link is None or not old.ever_synced))

@@ -63,3 +63,22 @@ def test_whose_word_counts(core: Core, old: dict[str, bool], new: dict[str, bool
     assert (change is Change.MOVED) == yields
     assert entry.source is (second if yields else first)
     assert (first.shadows, second.shadows) == ((1, 0) if yields else (0, 1))
+
+
+def test_a_neighbour_that_goes_has_no_say_any_more(core: Core) -> None:
+    table: Table[str] = Table()
+    fresh, leaver = neighbour(core, 1, **FRESH), neighbour(core, 2, **SYNCED)
+    leaver.held = True
+    table.learn(KEY, "word", fresh)
+    assert table.learn(KEY, "word", leaver)[1] is Change.SAME
+    assert table.by_key[KEY].source is fresh
+
+
+def test_a_late_word_of_the_old_side_does_not_end_that_of_the_new(core: Core) -> None:
+    """While a broker moves; the new side's link has not said SyncDone yet, and would yield otherwise."""
+    table: Table[str] = Table()
+    old, new = neighbour(core, 1, **SYNCED), neighbour(core, 2, **FRESH)
+    table.takes_over = lambda before, after: (before, after) == (old, new)
+    table.learn(KEY, "word", new)
+    assert table.learn(KEY, "word", old)[1] is Change.SAME
+    assert table.by_key[KEY].source is new
