@@ -122,6 +122,7 @@ def tree_broker(
     trace = Trace(publications)
     relocation = Relocation(settings.relocation, publications, advertisements, migration, addresses)
     neighbourhoods = Neighbourhoods(greeting)
+    join.nearby = lambda: neighbourhoods.behind_parent
     moves, mesh = soft_links(join, neighbourhoods, publications, reports, Permissions(census, coordinator))
     moves.busy = lambda: "a publisher moves" if migration.passages or migration.departures else ""
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others

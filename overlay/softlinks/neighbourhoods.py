@@ -23,6 +23,7 @@ class Neighbourhoods(Quiet):
     def __init__(self, greeting: Greeting) -> None:
         self.greeting = greeting
         self.changed: list[Callable[[float], None]] = []
+        self.behind_parent: tuple[str, ...] = ()  # addresses, of the parent that was lost last and beyond it
         self._told: dict[Peer, Branch] = {}
 
     def attach(self, core: Core) -> None:
@@ -44,7 +45,12 @@ class Neighbourhoods(Quiet):
         self._told.pop(session, None)  # type: ignore[call-overload]
 
     def link_lost(self, session: Session, now: float) -> None:
-        if isinstance(session, Peer) and self.master.forget(session.id):
+        if not isinstance(session, Peer):
+            return
+        if session.dialled:
+            branch = self.master.branches.get(session.id, ())
+            self.behind_parent = tuple(address for entry in branch for address in entry.addresses)
+        if self.master.forget(session.id):
             self._spread(now)
 
     def _spread(self, now: float) -> None:

@@ -4,10 +4,13 @@ Candidates are tried in order; at most one parent is dialled. A parent whose lin
 until it is lost, then the next candidate is joined afresh (DECISIONS 13). Root paths travel in HELLO and
 pings: a broker that finds itself in its parent's path is on a cycle, and the lowest id on it lets go. Other
 candidates may come while the broker runs; a parent that is none of them is left at once, and what was under
-way on that link ends as cut.
+way on that link ends as cut. When no candidate has answered for long, those that were near on the map are
+tried too: the candidates may all have left while this broker was away.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from grapevine.wire.limits import ROOT_PATH_BROKERS
 from grapevine.wire.messages import LeaveDone, Leaving, Ping
@@ -22,6 +25,7 @@ from overlay.tree.census import Census
 
 FATAL = ("version", "settings", "name", "not-allowed")
 REDIAL_MOST = 10  # times redial_s
+LONG = 10  # attempts in a row that failed
 PATIENCE_MOST = 4  # times greet_s, after some attempts: a broker with large tables is slow to greet
 
 
@@ -42,6 +46,7 @@ class Join(Quiet):
         self.candidates = candidates
         self.known = known
         self.parent: Peer | None = None
+        self.nearby: Callable[[], tuple[str, ...]] = lambda: ()  # who was on the map beyond the lost parent
         self.stopped = False  # leaving: dial nobody any more
         self._next = 0
         self._tries = 0
@@ -112,7 +117,8 @@ class Join(Quiet):
     def _dial_next(self, now: float) -> None:
         if not self.candidates or self._dialling or self.parent is not None or self.stopped:
             return
-        self._through = self.candidates[self._next % len(self.candidates)]
+        known = self.candidates if self._tries < LONG else (*self.candidates, *self.nearby())
+        self._through = known[self._next % len(known)]
         self._next += 1
         self._dial(now)
 
@@ -125,7 +131,7 @@ class Join(Quiet):
         self._dialling = False
         self._tries = 0
         self._adopt(peer, now)
-        if self._through not in self.candidates:  # they have changed while this one answered
+        if self._through not in (*self.candidates, *self.nearby()):  # changed while this one answered
             self.core.timers.at(now, lambda later: self._part(peer, later))
         if self._name_checked:
             self._found(now)
