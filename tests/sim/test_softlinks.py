@@ -17,16 +17,20 @@ def test_soft_links_come_and_go(scenario: str, seed: int) -> None:
     assert result.owed > 0 and sum(result.faults.values()) > 0
 
 
-# Understood and mended: two neighbours that leave at once, and two with one between them.
-@pytest.mark.parametrize("seed", [38, 65])
-def test_several_leave_at_once(seed: int) -> None:
+# Understood and mended: two neighbours that leave at once, and two with one between them (38, 65);
+# publications that outlive their advertisement (76); a broker whose candidates have all left while it was
+# away (81); a link that breaks beside a broker that leaves (85), and the leaver's own (91); a subscription
+# confirmed by its new side while the old one's word still counted (86).
+@pytest.mark.parametrize("seed", [38, 65, 76, 81, 85, 86, 91])
+def test_churn_around_links_that_break(seed: int) -> None:
     result = simulate(find("softlinks"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
 
 
 # Understood and mended: a word over the old link told on to the new one, a mover that forgot what it should
-# say, what waits sent to a neighbour that is being lost, a heir that could find only those below it.
-MENDED = (9, 15, 61)
+# say, what waits sent to a neighbour that is being lost, a heir that could find only those below it, a late
+# word of the old side that ended the new one's (23), a new side that was confirmed too early (102).
+MENDED = (9, 15, 23, 61, 102)
 
 
 @pytest.mark.parametrize("seed", MENDED)
