@@ -12,6 +12,7 @@ from grapevine.wire.extensions import EXCLUDE, decode_extension, encode_extensio
 from grapevine.wire.messages import EXTENDED, Publication
 from matching.routes import RouteCache
 from overlay.links.session import Remote
+from overlay.tree.runs import extended, extended_one
 
 Excluded = frozenset[int]
 NONE: Excluded = frozenset()
@@ -58,25 +59,11 @@ class Stamped:
         self.names = names
         self.block = encode_names(names)
 
-    def append(self, p: Publication, /) -> None:
-        self.queue.append(
-            Publication(
-                p.attributes,
-                p.payload,
-                p.sequence,
-                p.flags | EXTENDED,
-                p.publisher,
-                p.incarnation,
-                p.accepted_at,
-                p.hops,
-                p.plane,
-                p.extension + self.block,
-            )
-        )
+    def append(self, publication: Publication, /) -> None:
+        self.queue.append(extended_one(publication, EXTENDED, self.block))
 
     def __iadd__(self, publications: Iterable[Publication], /) -> Stamped:
-        for publication in publications:
-            self.append(publication)
+        self.queue += extended(list(publications), EXTENDED, self.block)
         return self
 
 

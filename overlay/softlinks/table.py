@@ -44,7 +44,6 @@ class WorkingTable:
         self._names: dict[tuple[int, Excluded], Excluded] = {}
         self._stamped: dict[tuple[Remote, Excluded], Stamped] = {}
         self._chosen: dict[bytes, tuple[list[Remote], list[Tap]]] = {}
-        self._known: dict[tuple[object, ...], Hops] = {}  # what was chosen for a side and groups
         self.groups.entered = self.place
 
     # --- making -------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ class WorkingTable:
         for soft in self.mapped.values():
             for before in self._named_by(soft):
                 self._beyond.setdefault(before, []).append(soft.id)
-        for memory in (self._taps, self._names, self._stamped, self._chosen, self._known):
+        for memory in (self._taps, self._names, self._stamped, self._chosen):
             memory.clear()
         for group in self.groups:
             self.place(group)
@@ -77,7 +76,6 @@ class WorkingTable:
 
     def place(self, group: Group) -> None:
         """Find the hop of a group, which may be new, with the number of one that is gone."""
-        self._known.clear()
         group.hop = group.side
         for broker in group.path:
             if broker in self.mapped:
@@ -85,6 +83,8 @@ class WorkingTable:
                 break
             if broker in self.candidates and group.number not in self._taps:
                 self._taps[group.number] = self.candidates[broker]
+        names = self._named(group.hop.id, NONE)
+        group.queue = self._stamp(group.hop, names) if names else group.hop.out.queue
         place = self.stubs.place
         group.place = next((place[broker] for broker in group.path if broker in place), -1)
 
@@ -97,17 +97,6 @@ class WorkingTable:
         if isinstance(side, Narrowed):
             excluded, side = side.excluded, side.session
         back = side.back if isinstance(side, Soft) else side
-        if self.publications.instead:
-            return self._choose(back, numbers, excluded)
-        key = (back, excluded, matching := tuple(numbers))
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= CHOSEN:
-                self._known.clear()
-            known = self._known[key] = self._choose(back, matching, excluded)
-        return known
-
-    def _choose(self, back: object, numbers: Iterable[int], excluded: Excluded) -> Hops:
         groups = self.groups
         wanted = [group for number in numbers if (group := groups[number]).side is not back]
         if excluded:
@@ -115,7 +104,10 @@ class WorkingTable:
         if self.printed is not None:
             return self._choose_printed(wanted, self.printed)
         taps = [self._taps[g.number] for g in wanted if g.number in self._taps] if self._taps else []
-        return self.copies(wanted, excluded, taps)
+        if excluded or self.publications.instead:
+            return self.copies(wanted, excluded, taps)
+        hops = {group.hop: group.queue for group in wanted}  # the same, known of each group beforehand
+        return tuple(hops), (*hops.values(), *dict.fromkeys(taps)) if taps else tuple(hops.values())
 
     def copies(self, groups: Iterable[Group], excluded: Excluded, taps: list[Tap]) -> Hops:
         """One copy to each hop, excluding what is served past it."""

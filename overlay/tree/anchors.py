@@ -3,7 +3,8 @@ its anchor at the receiver. With Delta 1 that is the neighbour it came from.
 
 Index groups are pairs (path, side): forwarding asks which groups match, and a group names the anchor, the
 brokers on the primary path to it, and the neighbour that is the next hop on primary links. `hop` is where
-publications for the group go; without soft links that is the side.
+publications for the group go, and `queue` what they are appended to there; without soft links that is the
+side's own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from grapevine.wire.messages import Subscription
 from overlay.links.session import Peer, Remote
+from overlay.tree.routes import Queue
 
 
 def onward(path: tuple[int, ...], broker: int, delta: int) -> tuple[int, ...]:
@@ -20,7 +22,7 @@ def onward(path: tuple[int, ...], broker: int, delta: int) -> tuple[int, ...]:
 
 
 class Group:
-    __slots__ = ("anchor", "count", "hop", "number", "path", "place", "side")
+    __slots__ = ("anchor", "count", "hop", "number", "path", "place", "queue", "side")
 
     def __init__(self, number: int, path: tuple[int, ...], side: Peer) -> None:
         self.number = number
@@ -28,6 +30,7 @@ class Group:
         self.anchor = path[0]
         self.side = side
         self.hop: Remote = side
+        self.queue: Queue = side.out.queue
         self.place = 0  # of its working anchor on the map of soft links
         self.count = 0
 
