@@ -81,7 +81,7 @@ def test_copies_are_extended_and_the_originals_stay(
 
 @needs_compiled
 def test_only_publications_are_extended() -> None:
-    others: Any = [Fan((), []), array("b"), b"bytes"]
+    others: Any = [fan(1, 0), array("b"), b"bytes"]
     for other in others:
         with pytest.raises((TypeError, AttributeError)):
             runs.extended([other], 2, b"block")

@@ -194,7 +194,7 @@ def meshes(done: dict[tuple[str, str], Outcome]) -> Iterator[Row]:
 def throughput(done: dict[tuple[str, str], Outcome]) -> Iterator[Row]:
     for (dataset, strategy), outcome in done.items():
         plain = done[dataset, "S0"]
-        best = 0.0
+        best, where = 0.0, "nowhere"
         for cap, (delivered, hops) in outcome.capped.items():
             setting = f"{dataset} {strategy} cap={cap:g}"
             yield Row(
@@ -203,8 +203,9 @@ def throughput(done: dict[tuple[str, str], Outcome]) -> Iterator[Row]:
             yield Row("14", setting, "mean hops", None, hops)
             more = 100 * (delivered / max(1, plain.capped[cap][0]) - 1)
             yield Row("13", setting, "deliveries more than S0, per cent", None, more)
-            best = max(best, more)
+            if more > best:
+                best, where = more, f"cap={cap:g}"
         paper = {"S1": 37.0, "S2": 115.0}.get(strategy)
         yield Row(
-            "13", f"{dataset} {strategy}", "most deliveries over S0, per cent", paper, best, "over all caps"
+            "13", f"{dataset} {strategy}", "most deliveries over S0, per cent", paper, best, f"at {where}"
         )
