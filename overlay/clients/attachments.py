@@ -101,7 +101,7 @@ class Attachments(Quiet):
             return Refuse("name", f"a client named {attach.name} is here with another key")
         if old is None or old.link is None or old.link is link or old.incarnation == attach.incarnation:
             return None
-        return self.greeting.challenge(old, old.link, now)
+        return self.greeting.challenge(old, old.link, attach.incarnation, now)
 
     def _name_of(self, id: int) -> str | None:
         """Who has this id here: a broker, a client or somebody's publisher."""

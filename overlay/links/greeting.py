@@ -264,7 +264,7 @@ class Greeting(Quiet):
         if peer is None or peer.link is None or peer.link is link:
             return None
         if peer.incarnation != hello.incarnation:
-            return self.challenge(peer, peer.link, now)
+            return self.challenge(peer, peer.link, hello.incarnation, now)
         if peer.dialled and self.core.id < hello.broker:
             return Refuse("twice", f"{self.core.name} has dialled {hello.name}")
         return None
@@ -288,13 +288,15 @@ class Greeting(Quiet):
                 return Refuse("settings", text + ": it must agree in the whole overlay")
         return None
 
-    def challenge(self, peer: Session, link: Link, now: float) -> Refuse | None:
+    def challenge(self, peer: Session, link: Link, newcomer: int, now: float) -> Refuse | None:
         """Another incarnation of a name whose link seems alive: a restart that we did not notice, or two
-        holders of one name. The old link decides: if it answers a ping, the newcomer is refused."""
+        holders of one name. The old link decides: if it answers a ping, the newcomer is refused. However long
+        the newcomer takes to ask again: both were there at once."""
         greet_s = self.core.settings.links.greet_s
         asked_at = link.challenged_at
-        if asked_at is None or now - asked_at > 4 * greet_s:  # what it answered long ago proves nothing
-            link.challenged_at = now
+        stale = asked_at is not None and now - asked_at > 4 * greet_s and link.challenger != newcomer
+        if asked_at is None or stale:  # what it answered to another long ago proves nothing
+            link.challenged_at, link.challenger = now, newcomer
             self.core.send(Ping(now, self.root_path()), link)
         elif link.heard_at > asked_at:
             link.challenged_at = None

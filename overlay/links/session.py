@@ -37,7 +37,18 @@ class Link:
     """A transport connection. `dial` is the number of the Open it answers, 0 if the other side dialled;
     `peer` is what the driver knows for certain: the authenticated key, or the address dialled."""
 
-    __slots__ = ("challenged_at", "dial", "heard_at", "kind", "number", "peer", "session", "since", "watched")
+    __slots__ = (
+        "challenged_at",
+        "challenger",
+        "dial",
+        "heard_at",
+        "kind",
+        "number",
+        "peer",
+        "session",
+        "since",
+        "watched",
+    )
 
     def __init__(self, number: int, peer: str, kind: Kind, dial: int, now: float) -> None:
         self.number = number
@@ -46,7 +57,8 @@ class Link:
         self.dial = dial
         self.session: Session | None = None
         self.watched: Session | None = None  # whose silence ends the link
-        self.challenged_at: float | None = None  # another incarnation claimed the name of who is here
+        self.challenged_at: float | None = None  # another incarnation claimed the name of who is here,
+        self.challenger = 0  # this one
         self.since = self.heard_at = now
 
 

@@ -173,7 +173,7 @@ def _confirmed(subscription: grapevine.Subscription) -> bool:
 
 
 def test_second_client_with_a_name_is_refused(overlay: Overlay) -> None:
-    b1 = overlay.start("b1")
+    b1 = overlay.start("b1", links={"greet_s": 20.0})  # the first has half of it to answer
     with connect(b1, "desk"), pytest.raises(grapevine.NotAllowed, match="desk"):
         connect(b1, "desk", timeout=30)
 
