@@ -29,6 +29,7 @@ OURS = {
     "SchemaError": USAGE,
     "FilterError": USAGE,
     "RowError": FAILED,
+    "StageLost": FAILED,
     "JavaMissing": FAILED,
     "Closed": UNREACHABLE,
 }

@@ -17,6 +17,12 @@ HERE = Path(__file__).parent
 MATRIX = 64  # brokers up to which links are drawn as a grid, where there are too many for a map
 HEAT = 200  # rows of the picture of the load
 
+NONE = {
+    "Brokers": "No broker logged anything.",
+    "Publishers": "Nothing was published.",
+    "Subscriptions": "No client got anything.",
+    "Links": "No copy went from one broker to another.",
+}
 WORDS = (
     (
         "delay",
@@ -72,12 +78,19 @@ def judgement(totals: Row) -> tuple[str, str]:
         return "bad", f"{totals['lost']:,} copies lost, {totals['duplicates']:,} duplicates"
     if totals["unseen"] or totals["unseen_brokers"]:
         return "warn", "nothing lost where there are logs"
+    if not totals["delivered"]:
+        return "warn", "nothing was delivered"
     return "good", "nothing lost, nothing doubled"
 
 
 def alerts(totals: Row) -> list[str]:
     """What makes the figures doubtful."""
     told = []
+    if not totals["delivered"]:
+        told.append(
+            "No client got anything: nobody was subscribed to what was published, or those who were are at "
+            "brokers without a log."
+        )
     if names := totals["unseen_brokers"]:
         told.append(f"There is no log of {', '.join(names)}: what they did is missing in every figure.")
     if totals["damaged_lines"] or totals["torn_lines"]:
@@ -102,7 +115,7 @@ def _tiles(totals: Row) -> Iterator[str]:
         (short(delivered), f"deliveries, {each}"),
         (_us(totals["delay_p50_us"]), "delay, median"),
         (_us(totals["delay_p99_us"]), "delay, 99th percentile"),
-        (hops, f"hops on average, {totals['hops_max'] or 0} at most"),
+        (hops, "hops on average" + (f", {totals['hops_max']} at most" if totals["hops_max"] else "")),
         (_percent(totals["yield"]), "yield"),
         (pure, "of forwards were pure"),
         (f"{totals['lost']:,} / {totals['duplicates']:,}", "lost / duplicates"),
@@ -198,7 +211,8 @@ def _delays(by_bin: dict[int, int], totals: Row) -> str:
     found = []
     for number in range(low, high + 1):
         start, end = 10 ** (number / DELAY_BINS), 10 ** ((number + 1) / DELAY_BINS)
-        label = duration(start) if number % DELAY_BINS == 0 or (high - low < 12 and number % 3 == 0) else ""
+        round_one = number % DELAY_BINS == 0 or (high - low < 12 and number % DELAY_BINS in (3, 6))
+        label = duration(float(f"{start:.1g}")) if round_one else ""
         amount = by_bin.get(number, 0)
         found.append(Bar(label, amount, f"{duration(start)} to {duration(end)}: {amount:,}"))
     marks = []
@@ -288,7 +302,8 @@ def _tables(found: Figures) -> Iterator[str]:
     )
     for title, rows, columns, number in tables:
         told = "" if number <= len(rows) else f"The largest {LARGEST}; all are in the tables (--tables)."
-        yield _card(title, told, table(rows, columns, totals["span_s"]), small=f"{number:,}")
+        content = table(rows, columns, totals["span_s"]) if rows else f'<p class="none">{NONE[title]}</p>'
+        yield _card(title, told, content, small=f"{number:,}")
 
 
 def _notes() -> Iterator[str]:
@@ -298,7 +313,10 @@ def _notes() -> Iterator[str]:
 
 def _made(found: Figures) -> str:
     totals = found.totals
-    return f"From {totals['events']:,} events in the delivery logs of {totals['brokers']} brokers."
+    logs = totals["brokers"] - len(totals["unseen_brokers"])
+    return (
+        f"From {totals['events']:,} events in the delivery logs of {logs} broker{'' if logs == 1 else 's'}."
+    )
 
 
 # --- values ---------------------------------------------------------------------------------------

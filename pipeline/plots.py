@@ -16,6 +16,8 @@ WIDTH = 560.0
 LEFT, RIGHT, TOP, BOTTOM = 54.0, 10.0, 12.0, 28.0
 TIPS = 600  # marks with a tooltip of their own
 
+NOTHING = '<p class="none">Nothing to show: no client got anything in this time.</p>'
+
 Show = Callable[[float], str]
 
 
@@ -113,7 +115,7 @@ def lines(
     """Values over time; None leaves a gap. With `log` the axis is one of powers of ten."""
     known = [value for line in series for value in line.values if value is not None]
     if not known:
-        return '<p class="none">nothing in this time</p>'
+        return NOTHING
     y, levels = _vertical(known, log, height)
     first, last = min(at_ns), max(at_ns)
     last = last if last > first else first + 1e9
@@ -153,14 +155,13 @@ def _vertical(known: list[float], log: bool, height: float) -> tuple[Callable[[f
 def _path(points: Sequence[tuple[float, float | None]]) -> str:
     parts = []
     pen = "M"
-    for x, y in points:
+    for index, (x, y) in enumerate(points):
         if y is None:
             pen = "M"
-        else:
-            parts.append(f"{pen}{x:.1f} {y:.1f}")
-            pen = "L"
-    if len(parts) == 1:
-        parts.append("h1.5")
+            continue
+        alone = pen == "M" and (index + 1 == len(points) or points[index + 1][1] is None)
+        parts.append(f"{pen}{x:.1f} {y:.1f}{'h1.5' if alone else ''}")  # a line of one point is a dot
+        pen = "L"
     return "".join(parts)
 
 
@@ -190,8 +191,8 @@ def bars(
     found: Sequence[Bar], colour: str, marks: Sequence[tuple[float, str]] = (), height: float = 210.0
 ) -> str:
     """Bars side by side; `marks` are upright lines at positions counted in bars."""
-    if not found:
-        return '<p class="none">nothing in this time</p>'
+    if not any(bar.value for bar in found):
+        return NOTHING
     levels = ticks(max(bar.value for bar in found))
     inner = height - TOP - BOTTOM
     wide = (WIDTH - LEFT - RIGHT) / len(found)

@@ -6,7 +6,9 @@ package from the driver; they need grapevine-pubsub and pyarrow of their own.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -74,12 +76,14 @@ def submitted_settings() -> dict[str, str]:
 
 
 def ship(spark: SparkSession) -> None:
-    """This package for the executors."""
-    place = Path(tempfile.mkdtemp(prefix="grapevine-pipeline-")) / "pipeline.zip"
-    with zipfile.ZipFile(place, "w") as archive:
+    """This package for the executors, who may fetch it from the driver as long as that lives."""
+    place = tempfile.mkdtemp(prefix="grapevine-pipeline-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    package = Path(place) / "pipeline.zip"
+    with zipfile.ZipFile(package, "w") as archive:
         for path in Path(__file__).parent.glob("*.py"):
             archive.write(path, f"pipeline/{path.name}")
-    spark.sparkContext.addPyFile(str(place))
+    spark.sparkContext.addPyFile(str(package))
 
 
 def first_line(error: BaseException) -> str:

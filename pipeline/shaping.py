@@ -7,6 +7,7 @@ told before anything starts: a column that is not there, a type that can be no a
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pipeline.mapping import ALL, Attribute, Mapping
@@ -103,6 +104,10 @@ def problem(source: Source, plan: list[Attribute], omit: bool, time: str = "") -
 
     what = "JSON" if source.format == "json" else "CSV"
     found = [F.when(F.col(BROKEN).isNotNull(), F.lit(f"no whole {what} record"))]
+    if source.header:  # of a file that came later, with its columns in another order
+        names = list(source.kinds)
+        heading = reduce(lambda left, right: left & right, (field(name).isin(names) for name in names))
+        found.append(F.when(heading, F.lit(f"other columns than in {source.files[0]}")))
     for attribute in plan:
         if attribute.value is not None:
             continue

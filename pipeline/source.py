@@ -12,7 +12,6 @@ import csv
 import glob
 import gzip
 import io
-import lzma
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -35,7 +34,18 @@ SUFFIXES = {
     ".ndjson": "json",
     ".parquet": "parquet",
 }
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+PACKED = (
+    ".xz",
+    ".zip",
+    ".zst",
+    ".7z",
+    ".lz4",
+    ".lzma",
+    ".tar",
+    ".tgz",
+    ".Z",
+)  # Spark would read them as they are
 SAMPLE_ROWS = 1000
 FILE, LINE, ROW, BROKEN, FIELDS = "_file", "_line", "_row", "_broken", "_fields"
 
@@ -53,7 +63,7 @@ class Source(msgspec.Struct):
     format: str
     files: list[str]
     kinds: dict[str, str]  # column -> int, number, string, bool, or a type that is no attribute's
-    header: str = ""  # the first line of a CSV file
+    header: str = ""  # the first line of every CSV file
     separator: str = ","
 
     @property
@@ -64,6 +74,9 @@ class Source(msgspec.Struct):
 def opened(path: str, format: str | None = None, separator: str | None = None) -> Source:
     """The source, looked at: its files, its columns and what their first rows hold."""
     files = files_of(path)
+    for file in files:
+        if Path(file).suffix in PACKED:
+            raise Trouble(f"{file}: unpack it first; only .gz and .bz2 are read as they are", USAGE)
     format = format or guessed(path, files)
     separator = separator or ("\t" if Path(files[0]).suffix == ".tsv" else ",")
     if len(separator.encode()) != 1:
@@ -73,6 +86,7 @@ def opened(path: str, format: str | None = None, separator: str | None = None) -
         source.kinds = _parquet_kinds(files[0])
     elif format == "csv":
         source.header, source.kinds = _csv_kinds(files[0], separator)
+        _check_headers(source)
     else:
         source.kinds = _json_kinds(files[0])
     return source
@@ -114,17 +128,37 @@ def text_of(path: str) -> IO[str]:
 def _csv_kinds(path: str, separator: str) -> tuple[str, dict[str, str]]:
     try:
         with text_of(path) as file:
-            header = file.readline().rstrip("\r\n")
+            header = _header(file)
             rows = list(csv.reader(islice(file, SAMPLE_ROWS), delimiter=separator))
     except (OSError, EOFError) as error:
         raise Trouble(f"{path}: {error}", FAILED) from None
-    names = next(csv.reader([header.lstrip("\ufeff")], delimiter=separator), [])
+    names = next(csv.reader([header], delimiter=separator), [])
     if not names or any(not name.strip() for name in names):
         raise Trouble(f"{path}: its first line has to name every column", USAGE)
     if twice := {name for name in names if names.count(name) > 1}:
         raise Trouble(f"{path}: two columns are called {min(twice)}", USAGE)
     whole = [row for row in rows if len(row) == len(names)]
     return header, {name: suggested([row[place] for row in whole]) for place, name in enumerate(names)}
+
+
+def _header(file: IO[str]) -> str:
+    """As Spark reads it: without the mark that some programs put before a text."""
+    return file.readline().removeprefix("\ufeff").rstrip("\r\n")
+
+
+def _check_headers(source: Source) -> None:
+    """One plan holds for all files: another order of columns in one would go out as what it is not."""
+    for path in source.files[1:]:
+        try:
+            with text_of(path) as file:
+                header = _header(file)
+        except (OSError, EOFError) as error:
+            raise Trouble(f"{path}: {error}", FAILED) from None
+        if header.strip() and header != source.header:
+            raise Trouble(
+                f"{path}: its first line names other columns than that of {source.files[0]}: feed it apart",
+                USAGE,
+            )
 
 
 def _json_kinds(path: str) -> dict[str, str]:

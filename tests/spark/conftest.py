@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    from grapevine.spark.session import spark_session
+    from grapevine.spark.session import SHORT_LIVED, spark_session
 
-    session = spark_session("tests", master="local[2]")
+    session = spark_session("tests", master="local[2]", **SHORT_LIVED)
     yield session
     session.stop()
 

@@ -14,6 +14,7 @@ import pytest
 from pipeline.ingest import Fed, Wanted, feed
 from pipeline.trouble import FAILED, NOT_FOUND, UNREACHABLE, USAGE, Trouble
 from tests.spark.feeding import Brokers, once
+from tests.system.overlay import eventually
 
 ROWS = 3000
 Feed = Callable[..., Fed]
@@ -112,9 +113,9 @@ def test_a_directory_is_followed(spark: Any, brokers: Brokers, run: Feed, tmp_pa
         reader.wait(50)
         made.rename(source / "b.json")  # whole at once, as one does
         reader.wait(120)
-        time.sleep(2)  # until Spark has counted that batch
-        for query in spark.streams.active:
-            query.stop()
+        (query,) = spark.streams.active
+        eventually(lambda: sum(one["numInputRows"] for one in query.recentProgress) >= 120, 60)
+        query.stop()
 
     with brokers.reading("job = 'followed'") as reader:
         thread = threading.Thread(target=later)
@@ -126,42 +127,27 @@ def test_a_directory_is_followed(spark: Any, brokers: Brokers, run: Feed, tmp_pa
 
 
 def test_a_rate_is_kept(run: Feed, brokers: Brokers, tmp_path: Path) -> None:
-    source = csv_file(tmp_path / "data.csv", "slow", range(600))
+    """As fast at most; how evenly is the business of pipeline/pace.py and its own tests."""
+    source = csv_file(tmp_path / "data.csv", "slow", range(200))
     with brokers.reading("job = 'slow'") as reader:
-        times: list[tuple[float, int]] = []
-        watch = threading.Thread(target=lambda: watched(reader, times, 600))
-        watch.start()
-        assert run(source, rate=200.0).published == 600
-        watch.join(30)
-        assert reader.all(600) == once(600)
-    first = next(t for t, n in times if n)
-    last = next(t for t, n in times if n == 600)
-    half = next(t for t, n in times if n >= 300)
-    assert 2.4 < last - first < 6
-    assert 0.25 < (half - first) / (last - first) < 0.75, times[::10]
-
-
-def watched(reader: Any, times: list[tuple[float, int]], until: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        times.append((time.monotonic(), reader.count))
-        if reader.count >= until:
-            return
-        time.sleep(0.02)
+        began = time.monotonic()
+        assert run(source, rate=200.0).published == 200
+        assert time.monotonic() - began > 0.9
+        assert reader.all(200) == once(200)
 
 
 def test_the_datas_own_time_sped_up(run: Feed, brokers: Brokers, tmp_path: Path) -> None:
-    """Rows out of order are published in order, with the gaps between them."""
-    moments = {0: "2026-01-01 00:00:00", 1: "2026-01-01 00:00:30", 2: "2026-01-01 00:03:00"}
+    """Rows out of order are published in order, with the gaps between them at least."""
+    moments = {0: "2026-01-01 00:00:00", 1: "2026-01-01 00:00:30", 2: "2026-01-01 00:01:30"}
     source = tmp_path / "data.csv"
     source.write_text("job,row,at\n" + "".join(f"timed,{row},{moments[row]}\n" for row in (2, 0, 1)))
     with brokers.reading("job = 'timed'") as reader:
         reader.kept = 3
+        began = time.monotonic()
         run(source, speed=60.0, time_column="at")
+        assert time.monotonic() - began > 1.4
         reader.all(3)
-    accepted = {int(m.attributes["row"]): m.accepted_at for m in reader.messages}
-    assert accepted[1] - accepted[0] == pytest.approx(0.5, abs=0.3)
-    assert accepted[2] - accepted[0] == pytest.approx(3.0, abs=0.5)
+    assert [message.attributes["row"] for message in reader.messages] == [0, 1, 2]
 
 
 # --- wrong input ----------------------------------------------------------------------------------
@@ -183,20 +169,20 @@ def test_what_is_wrong_before_a_row_is_read(run: Feed, tmp_path: Path) -> None:
     assert "advertise" in wrong(run, source, USAGE, advertise="job = = 3")
 
 
-@pytest.mark.parametrize("paced", [False, True])
 @pytest.mark.parametrize(
-    ("name", "text", "line", "said"),
+    ("name", "text", "line", "said", "paced"),
     [
-        ("null.csv", "job,row\nbad,0\nbad,\nbad,2\n", 3, "attribute row is null"),
+        ("null.csv", "job,row\nbad,0\nbad,\nbad,2\n", 3, "attribute row is null", True),
         (
             "text.csv",
             "job,row\n" + "bad,5\n" * 1200 + "bad,many\n",
             1202,
             "attribute row: 'many' is not a whole number",
+            False,
         ),
-        ("few.csv", "job,row\nbad,0\nbad\n", 3, "no whole CSV record"),
-        ("half.json", '{"job": "bad", "row": 1}\n{"job": "bad", "ro', 2, "no whole JSON record"),
-        ("nan.csv", "job,row\nbad,0.5\nbad,nan\n", 3, "attribute row is NaN"),
+        ("few.csv", "job,row\nbad,0\nbad\n", 3, "no whole CSV record", False),
+        ("half.json", '{"job": "bad", "row": 1}\n{"job": "bad", "ro', 2, "no whole JSON record", False),
+        ("nan.csv", "job,row\nbad,0.5\nbad,nan\n", 3, "attribute row is NaN", False),
     ],
 )
 def test_a_bad_row_is_told_by_file_and_line_and_nothing_is_published(
@@ -222,6 +208,31 @@ def test_a_bad_row_of_parquet_is_told_by_its_number(run: Feed, tmp_path: Path) -
     assert wrong(run, path, FAILED).startswith(f"{path}, row 3: attribute row is null")
     pq.write_table(pa.table({"row": [1], "tags": [["a"]]}), path)
     assert "column tags is list" in wrong(run, path, USAGE)
+
+
+def test_text_as_other_systems_write_it(run: Feed, brokers: Brokers, tmp_path: Path) -> None:
+    """A mark before the first name, two characters at a line's end, names with dots and umlauts."""
+    text = "\ufeffjob,row,größe.in cm\r\n" + "".join(f"other,{n},{n}.5\r\n" for n in range(5))
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_bytes(text.encode())
+    with brokers.reading("job = 'other'") as reader:
+        reader.kept = 10
+        assert run(tmp_path).published == 10
+        reader.all(10)
+    assert {message.attributes["größe.in cm"] for message in reader.messages} == {n + 0.5 for n in range(5)}
+
+
+def test_columns_in_another_order_are_told(
+    run: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file that is there, and in one that comes later, where only its rows can be looked at."""
+    csv_file(tmp_path / "a.csv", "order", range(3))
+    other = tmp_path / "b.csv"
+    other.write_text("name,job,row,price,odd\nx,order,3,1,true\n")
+    assert f"{other}: its first line names other columns" in wrong(run, tmp_path, USAGE)
+    monkeypatch.setattr("pipeline.source._check_headers", lambda source: None)
+    told = wrong(run, tmp_path, FAILED, attributes="job, name")
+    assert told.startswith(f"{other}, line 1: other columns than in {tmp_path / 'a.csv'}"), told
 
 
 def test_nulls_may_be_left_out(run: Feed, brokers: Brokers, tmp_path: Path) -> None:

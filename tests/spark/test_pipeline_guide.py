@@ -18,6 +18,7 @@ import pytest
 
 import pipeline
 from bench.delivery_logs import Story, write
+from grapevine.spark.session import JAVA_OPTIONS, SHORT_LIVED
 from tests.system.overlay import free_port
 from tools.pubctl.running import run
 
@@ -69,7 +70,8 @@ def test_the_walk(
 
 def test_by_spark_submit(tmp_path: Path) -> None:
     lines = write(Story(2000, brokers=3), tmp_path / "logs")
-    command = [str(BIN / "spark-submit"), "--master", "local[1]", f"{pipeline.__path__[0]}/collect.py"]
+    java = ("--driver-java-options", SHORT_LIVED[JAVA_OPTIONS])
+    command = [str(BIN / "spark-submit"), "--master", "local[1]", *java, f"{pipeline.__path__[0]}/collect.py"]
     said = subprocess.run(
         [*command, "--logs", "logs", "--to", "collected"],
         cwd=tmp_path,

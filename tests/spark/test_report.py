@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from bench.delivery_logs import Story, write
+from pipeline.accounting import duplicates
 from pipeline.collect import collect
+from pipeline.collection import Collection
 from pipeline.places import under
 from pipeline.report import Reported, Wanted, report
 from pipeline.trouble import NOT_FOUND, Trouble
@@ -116,29 +118,25 @@ def test_the_page_and_the_tables(reported: Reported) -> None:
         assert all(None not in row and None not in row.values() for row in rows)
 
 
-def test_a_part_of_the_time(spark: Any, reported: Reported, found: list[plain.Event], tmp_path: Path) -> None:
-    collection = Path(reported.summary["page"]).parent / "collected"
-    first = min(event["t_ns"] for event in found)
-    late = [event for event in found if event["t_ns"] >= first // 10**9 * 10**9 + 1_000_000_000]
-    done = report(spark, Wanted(collection, tmp_path / "late.html", since="2026-05-28T20:26:41"))
-    assert picked(done.figures.totals) == plain.counts(late)
+def test_a_part_of_the_time_and_a_broker_without_a_log(spark: Any, logs: Path, tmp_path: Path) -> None:
+    """Only what was asked for is counted, and what cannot be judged is not called lost."""
+    collect(spark, [log for log in under([logs]) if log.broker != "b2"], tmp_path / "c")
+    done = report(spark, Wanted(tmp_path / "c", tmp_path / "late.html", since="2026-05-28T20:26:41"))
+    everything = plain.events(logs)
+    since = min(event["t_ns"] for event in everything) // 10**9 * 10**9 + 1_000_000_000
+    seen = [event for event in everything if event["broker"] != "b2" and event["t_ns"] >= since]
+    gone = plain.lost(seen)
+    totals = done.figures.totals
+    assert 0 < totals["events"] == len(seen) < len(everything)
+    assert picked(totals) == plain.counts(seen)
+    assert totals["unseen_brokers"] == ["b2"]
+    assert totals["unseen"] == sum(n for (_, to), n in gone.items() if to == "b2") > 0
+    assert totals["lost"] == sum(n for (_, to), n in gone.items() if to != "b2")
+    assert "There is no log of b2" in (tmp_path / "late.html").read_text()
     with pytest.raises(Trouble, match="no events") as error:
-        report(spark, Wanted(collection, tmp_path / "never.html", until="2020-01-01"))
+        report(spark, Wanted(tmp_path / "c", tmp_path / "never.html", until="2020-01-01"))
     assert error.value.code == NOT_FOUND
     assert not (tmp_path / "never.html").exists()
-
-
-def test_copies_under_way_and_brokers_without_a_log(spark: Any, logs: Path, tmp_path: Path) -> None:
-    """What cannot be judged is not called lost."""
-    collect(spark, [log for log in under([logs]) if log.broker != "b2"], tmp_path / "c")
-    done = report(spark, Wanted(tmp_path / "c", tmp_path / "page.html"))
-    everything = plain.events(logs)
-    seen = [event for event in everything if event["broker"] != "b2"]
-    gone = plain.lost(seen)
-    assert done.figures.totals["unseen_brokers"] == ["b2"]
-    assert done.figures.totals["unseen"] == sum(n for (_, to), n in gone.items() if to == "b2") > 0
-    assert done.figures.totals["lost"] == sum(n for (_, to), n in gone.items() if to != "b2")
-    assert "There is no log of b2" in (tmp_path / "page.html").read_text()
 
 
 def test_a_publisher_that_starts_again_is_not_a_duplicate(spark: Any, tmp_path: Path) -> None:
@@ -147,9 +145,8 @@ def test_a_publisher_that_starts_again_is_not_a_duplicate(spark: Any, tmp_path: 
     (path,) = place.iterdir()
     (place / "b1-00000002.jsonl").write_text(path.read_text().replace("17800000", "17800100"))
     collect(spark, under([tmp_path / "logs"]), tmp_path / "c")
-    done = report(spark, Wanted(tmp_path / "c", tmp_path / "page.html"))
-    assert done.figures.totals["duplicates"] == 0
-    assert done.figures.totals["accepted"] == plain.counts(plain.events(tmp_path / "logs"))["accepted"]
+    doubled = duplicates(Collection(tmp_path / "c").events(spark))
+    assert doubled is not None and doubled.isEmpty()  # each came twice, and was accepted twice
 
 
 def test_nothing_collected(spark: Any, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +45,11 @@ def test_a_row_is_found_in_its_file(tmp_path: Path) -> None:
     [
         (TRACE, "no broker answers within 1 s: tcp://127.0.0.1:9 cannot be reached", UNREACHABLE),
         ("x\ngrapevine.errors.NotAllowed: key is not allowed\ny", "key is not allowed", NOT_ALLOWED),
+        (
+            "x\ngrapevine.spark.feeding.StageLost: b1 gives up what was staged (disk): it is full",
+            "b1 gives up what was staged (disk): it is full",
+            FAILED,
+        ),
         ("grapevine.spark.options.OptionError: option advertise: no", "option advertise: no", USAGE),
         (
             "An error occurred while calling o5.save.\n: java.IOError: disk\n\tat x",
@@ -81,21 +85,48 @@ def test_slices_follow_the_rate() -> None:
     assert [slice_rows(rate) for rate in (1, 100, 10_000, 1e6)] == [1, 2, 200, 2000]
 
 
-def test_rows_come_at_their_rate() -> None:
+class Clock:
+    """A time that passes only while somebody sleeps, or where a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("pipeline.pace.time", clock)
+    return clock
+
+
+def test_rows_come_at_their_rate(clock: Clock) -> None:
     pa = pytest.importorskip("pyarrow")
     batches = [pa.RecordBatch.from_pydict({"row": list(range(n, n + 25))}) for n in (0, 25)]
-    began = time.monotonic()
-    found = [(time.monotonic() - began, part) for part in by_rate(200.0)(iter(batches))]
-    assert [row for _, part in found for row in part.column(0).to_pylist()] == list(range(50))
-    assert found[-1][0] > 0.2, "50 rows at 200 a second; later only if the machine is busy"
+    found = [(clock.now - 50.0, part.column(0).to_pylist()) for part in by_rate(200.0)(iter(batches))]
+    assert [row for _, rows in found for row in rows] == list(range(50))
+    for moment, rows in found:
+        assert moment == pytest.approx(rows[0] / 200.0)
 
 
-def test_rows_come_as_their_time_says() -> None:
+def test_what_is_late_is_made_up_for(clock: Clock) -> None:
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.RecordBatch.from_pydict({"row": list(range(12))})
+    found = []
+    for part in by_rate(10.0)(iter([batch])):
+        found.append(round(clock.now - 50.0, 3))
+        clock.now += 0.55 * (part.column(0)[0].as_py() == 3)  # the broker is slow once
+    assert found == [0.0, 0.1, 0.2, 0.3, 0.85, 0.85, 0.85, 0.85, 0.85, 0.9, 1.0, 1.1]
+
+
+def test_rows_come_as_their_time_says(clock: Clock) -> None:
     pa = pytest.importorskip("pyarrow")
     batch = pa.RecordBatch.from_pydict({"row": [0, 1, 2, 3], "at": [100.0, 100.0, 130.0, 110.0]})
-    began = time.monotonic()
-    found = [
-        (time.monotonic() - began, part.column(0).to_pylist()) for part in by_time(1, 100.0)(iter([batch]))
-    ]
+    found = [(clock.now - 50.0, part.column(0).to_pylist()) for part in by_time(1, 100.0)(iter([batch]))]
     assert [rows for _, rows in found] == [[0, 1], [2], [3]]
-    assert found[1][0] >= 0.29, "none before its time; later only if the machine is busy"
+    assert [moment for moment, _ in found] == pytest.approx([0, 0.3, 0.3])

@@ -142,3 +142,22 @@ def test_a_type_that_can_be_no_attribute_is_told_with_advice() -> None:
         planned(source(tags="nested", a="int"), from_words("tags", ""))
     assert planned(source(t="timestamp"), from_words("t:string", ""))[0].type == "string"
     assert [a.name for a in planned(source(a="int", raw="string"), from_words("", "raw"))] == ["a"]
+
+
+def test_files_of_one_source_have_the_same_first_line(tmp_path: Path) -> None:
+    """But for the mark that some programs put before it, and how they end it; an empty file is no harm."""
+    (tmp_path / "a.csv").write_bytes(b"a,b\n1,2\n")
+    (tmp_path / "b.csv").write_bytes("\ufeffa,b\r\n3,4\r\n".encode())
+    (tmp_path / "c.csv").write_bytes(b"")
+    found = opened(str(tmp_path))
+    assert (found.header, found.kinds) == ("a,b", {"a": "int", "b": "int"})
+    (tmp_path / "d.csv").write_bytes(b"b,a\n1,2\n")
+    with pytest.raises(Trouble, match=r"d\.csv: its first line names other columns") as error:
+        opened(str(tmp_path))
+    assert error.value.code == USAGE
+
+
+def test_what_spark_cannot_unpack_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.xz").write_bytes(b"\xfd7zXZ")
+    with pytest.raises(Trouble, match="unpack it first"):
+        opened(str(tmp_path / "a.csv.xz"))

@@ -96,11 +96,16 @@ def test_doubts_are_told() -> None:
 
 
 def test_a_page_without_deliveries_and_links() -> None:
-    found = figures(delay_p50_us=None, delay_p99_us=None, hops=None, hops_max=None, forwarded=0, span_s=0.0)
+    nothing = dict.fromkeys(("delay_p50_us", "delay_p99_us", "hops", "hops_max"))
+    found = figures(**nothing, forwarded=0, delivered=0, span_s=0.0)
     found.links, found.load, found.distribution, found.subscriptions = [], [], [], []
     for row in found.timeline:
         row |= {"delay_p50_us": None, "delay_p99_us": None, "delivered": 0}
-    assert "nothing in this time" in page(found, "Silence")
+    text = page(found, "Silence")
+    for said in ("nothing was delivered", "nobody was subscribed", "No client got anything.", "No copy went"):
+        assert said in text, said
+    assert "nothing lost, nothing doubled" not in text
+    assert text.count("Nothing to show") == 3
 
 
 def test_rows_are_marked() -> None:
@@ -132,6 +137,7 @@ def test_a_gap_is_no_line() -> None:
     drawn = lines([0, 1e9, 2e9, 3e9], [Line("p50", "delivered", [1.0, None, 3.0, 4.0])], duration, log=True)
     path = re.search(r'<path d="([^"]+)" class="line', drawn)
     assert path is not None and path[1].count("M") == 2
+    assert path[1].count("h1.5") == 1  # the first point stands alone, and is seen
 
 
 def test_bars_are_as_high_as_their_numbers() -> None:

@@ -8,6 +8,7 @@ that stays away for `timeout_s` is an Unreachable.
 from __future__ import annotations
 
 import secrets
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -34,6 +35,7 @@ from grapevine.wire.feeding import (
     StagePiece,
 )
 from grapevine.wire.identity import identify
+from grapevine.wire.limits import STAGED_PARTS
 from grapevine.wire.messages import (
     DROP_OLDEST,
     PROTOCOL,
@@ -53,6 +55,11 @@ UNACKNOWLEDGED = 8  # pieces under way
 ANSWER_S = 10.0  # a broker that says nothing for so long is dialled again
 PAUSE_S = 0.1
 M = TypeVar("M")
+
+
+def tell(text: str) -> None:
+    """A line for whoever reads what the driver or an executor prints."""
+    print(f"grapevine: {text}", file=sys.stderr)  # noqa: T201
 
 
 class Broken(Exception):
@@ -199,11 +206,22 @@ class FeedLink:
     ) -> BatchState:
         """Have a batch published; returns when all of it is settled."""
         chosen = tuple(sorted(parts, key=lambda part: part.partition))
+        if len(chosen) > STAGED_PARTS:
+            raise StageLost(
+                f"a batch of {len(chosen)} partitions cannot be committed: coalesce to {STAGED_PARTS}"
+            )
+        told = ""
 
         def settled(message: Message) -> BatchState | None:
-            if not isinstance(message, BatchState) or message.outcome == "decided":
+            nonlocal told
+            if not isinstance(message, BatchState):
                 return None
-            return message
+            if message.outcome != "decided":
+                return message
+            if message.text and message.text != told:
+                told = message.text
+                tell(f"batch {batch} of query {query} waits at {self.broker}: {told}")
+            return None
 
         state = self.ask(
             lambda request: CommitBatch(request, query, batch, publisher, advertisement, chosen), settled

@@ -6,12 +6,10 @@ first broker has noted on disk how far the first run came, and the rows up to th
 
 from __future__ import annotations
 
-import sys
-
 import grapevine
 from grapevine.client.sync import Client
 from grapevine.errors import NotAllowed, Undelivered
-from grapevine.spark.feeding import FeedLink
+from grapevine.spark.feeding import FeedLink, tell
 from grapevine.spark.options import WriteOptions, client_keys
 from grapevine.spark.rows import Row
 from grapevine.wire.identity import identify
@@ -76,5 +74,5 @@ class Numbered:
         try:
             client.flush(until="settled")
         except (Undelivered, NotAllowed) as error:
-            print(f"grapevine: {self.name}: {error}", file=sys.stderr)  # noqa: T201
+            tell(f"{self.name}: {error}")
         self.link.note(self.name, self.incarnation)

@@ -14,7 +14,7 @@ from grapevine.client.link import check_address
 from grapevine.client.options import Keys
 from grapevine.errors import Error
 from grapevine.filters import EVERYTHING, Filter, FilterError, parse
-from grapevine.wire.limits import NAME_BYTES
+from grapevine.wire.limits import BATCH_NUMBER, NAME_BYTES
 
 STAGE, NUMBER = "stage", "number"
 FAIL, OMIT = "fail", "omit"
@@ -80,11 +80,10 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     said = Said(given, READER)
     starting = said.word("startingOffsets", ("latest",), "latest")
     assert starting
-    rows = said.number("maxRowsPerTrigger", 0)
     return ReadOptions(
         said.brokers(),
         said.filter_text("filter"),
-        int(rows) if rows else None,
+        said.whole("maxRowsPerTrigger", 2**31 - 1) or None,
         said.word("failOnDataLoss", ("true", "false"), "true") == "true",
         said.name("name"),
         said.text("keys") or None,
@@ -105,7 +104,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         said.name("publisher"),
         said.word("once", (STAGE, NUMBER), STAGE),
         said.name("query"),
-        int(said.number("batch", 0)),
+        said.whole("batch", BATCH_NUMBER),
         said.text("keys") or None,
         said.number("timeout", TIMEOUT_S),
     )
@@ -168,6 +167,12 @@ class Said:
         if not 0 <= value < 2**31:
             raise OptionError(f"option {name} is {text}: it is a number from 0 on")
         return value
+
+    def whole(self, name: str, most: int) -> int:
+        text = self.text(name)
+        if text and not (text.isascii() and text.isdigit() and int(text) <= most):
+            raise OptionError(f"option {name} is {text!r}: it is a whole number from 0 to {most}")
+        return int(text or 0)
 
     def name(self, name: str) -> str:
         text = self.text(name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from threading import Lock
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,8 +26,17 @@ MESSAGE_SCHEMA = (
     "publisher STRING, sequence BIGINT, accepted_at TIMESTAMP, hops INT, broker STRING, "
     "attributes MAP<STRING, STRING>, payload BINARY"
 )
-ABOUT = ("publisher", "sequence", "accepted_at", "hops", "broker", "attributes", "payload")
+ABOUT = {  # columns about the delivery itself, and the types that they may have
+    "publisher": ("string",),
+    "sequence": ("bigint",),
+    "accepted_at": ("timestamp", "double"),
+    "hops": ("int", "bigint"),
+    "broker": ("string",),
+    "attributes": ("map<string,string>",),
+    "payload": ("binary", "string"),
+}
 KINDS = (*NUMBERS, "string", "boolean")
+BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 PARTITION_ROWS = 10_000
 HELD_ROWS = 1_000_000  # received and not yet read; more are the query's own loss
 
@@ -39,8 +47,12 @@ class DataLoss(Error):
 
 def check_schema(schema: Any) -> None:
     for field in schema.fields:
-        kind = field.dataType.typeName()
-        if field.name not in ABOUT and kind not in KINDS:
+        kind = field.dataType.simpleString()
+        if field.name in ABOUT:
+            if kind not in ABOUT[field.name]:
+                right = " or ".join(ABOUT[field.name])
+                raise SchemaError(f"column {field.name!r} is of type {kind}: it is {right}")
+        elif field.dataType.typeName() not in KINDS:
             raise SchemaError(
                 f"column {field.name!r} is of type {kind}: attributes are numbers, strings, booleans"
             )
@@ -59,7 +71,6 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self.columns = [(field.name, field.dataType.typeName()) for field in schema.fields]
         self._client: grapevine.Client | None = None
         self._subscription: grapevine.Subscription | None = None
-        self._lock = Lock()
         self._rows: deque[tuple[Any, ...]] = deque()
         self._first = 0  # offset of the first row held
         self._dropped = 0
@@ -145,17 +156,19 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
 
 def _column(message: Message, name: str, kind: str) -> Any:
-    if name == "attributes" and kind == "map":
+    if name == "attributes":
         return {key: _text(value) for key, value in message.attributes.items()}
     if name == "accepted_at" and kind == "timestamp":
         return datetime.fromtimestamp(message.accepted_at, UTC)
-    if name in ABOUT and name not in message.attributes:
+    if name == "payload" and kind == "string":
+        return message.payload.decode(errors="replace")
+    if name in ABOUT:
         return getattr(message, name)
     return _attribute(message.attributes.get(name), kind)
 
 
 def _attribute(value: Any, kind: str) -> Any:
-    """The value if it is of the column's type; null if it is of another, or missing."""
+    """The value if it is of the column's type and within its range; null if it is not, or missing."""
     if kind == "string":
         return value if isinstance(value, str) else None
     if kind == "boolean":
@@ -164,7 +177,8 @@ def _attribute(value: Any, kind: str) -> Any:
         return None
     if kind in ("float", "double"):
         return float(value)
-    return int(value) if value == int(value) else None
+    bound = 2 ** BITS[kind]
+    return int(value) if -bound <= value < bound and value == int(value) else None
 
 
 def _text(value: Any) -> str:

@@ -46,8 +46,11 @@ def choose_columns(schema: Any, options: WriteOptions) -> Columns:
         (name, name) for name, place in places.items() if place != payload
     ]
     attributes = []
+    doubled = {field.name for field in schema.fields if sum(f.name == field.name for f in schema.fields) > 1}
     for column, name in wanted:
         place = _place(places, column, "attributes")
+        if column in doubled:
+            raise SchemaError(f"two columns are called {column!r}: rename or drop one of them before writing")
         _check_type(schema.fields[place], name)
         attributes.append((place, name))
     names = [name for _, name in attributes]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# For a session of a minute: compiling what it runs to the last degree would take longer than it saves.
+SHORT_LIVED = {JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 # Small jobs on small machines: a shuffle of 200 partitions is most of the time of such a job.
@@ -49,7 +52,8 @@ def spark_session(name: str, master: str | None = None, **settings: object) -> S
     master = master or os.environ.get("SPARK_MASTER") or LOCAL
     prepare_environment(master)
     quiet = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
-    chosen = {**DEFAULTS, "spark.driver.extraJavaOptions": quiet, **settings}
+    java = f"{quiet} {settings.get(JAVA_OPTIONS, '')}".strip()  # of two, Java takes the last
+    chosen = {**DEFAULTS, **settings, JAVA_OPTIONS: java}
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, _text(value))

@@ -10,7 +10,6 @@ Spark copies a writer to its tasks, and makes another for the commit: it holds n
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from grapevine.errors import Error
-from grapevine.spark.feeding import FeedLink, Stage
+from grapevine.spark.feeding import FeedLink, Stage, tell
 from grapevine.spark.numbered import Numbered
 from grapevine.spark.options import STAGE, WriteOptions
 from grapevine.spark.rows import RowEncoder, pieces
@@ -39,6 +38,7 @@ class Fed(WriterCommitMessage):  # type: ignore[misc]
     partition: int
     attempt: int
     rows: int
+    again: bool = False  # the batch was committed before: nothing of this run is wanted
 
 
 class Feed:
@@ -72,7 +72,7 @@ class Feed:
                 for rows, content in pieces(encoder.encode(arrow)):
                     stage.send(rows, content)
             stage.finish()
-        return Fed(query, partition, stage.attempt, stage.rows)
+        return Fed(query, partition, stage.attempt, stage.rows, stage.again)
 
     def _number(
         self, iterator: Iterator[Any], encoder: RowEncoder, query: str, batch: int, partition: int
@@ -93,7 +93,9 @@ class Feed:
             state = link.commit(query, batch, self.publisher(query), self.options.advertisement, parts)
         if state.refused or state.text:
             text = f"{state.refused} of {state.rows} rows did not reach every subscriber. {state.text}"
-            print(f"grapevine: batch {batch} of query {query}: {text}", file=sys.stderr)  # noqa: T201
+            tell(f"batch {batch} of query {query}: {text}")
+        elif any(one.again for one in fed):
+            tell(f"batch {batch} of query {query} was published before: nothing is published again")
 
     def abort_all(self, query: str, batch: int) -> None:
         """Only for tidiness: what is left goes by age, or with the query's next commit."""

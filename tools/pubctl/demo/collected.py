@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ class Line(msgspec.Struct):
     broker: str
     event: str
     pure: bool = False
+
+
+def awaited(directory: Path, accepted: int, delivered: int, within_s: float = 10.0) -> None:
+    """Until the logs hold as much, or no more comes: their writers are threads of their own."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        events = collect(directory)["events"]
+        if events["accept"] >= accepted and events["deliver"] >= delivered:
+            return
+        time.sleep(0.1)
 
 
 def collect(directory: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tools.pubctl.attributes import equals_all
 from tools.pubctl.channel import Channel
 from tools.pubctl.commands import Command
 from tools.pubctl.demo.audience import NUMBER, Listener, Published
-from tools.pubctl.demo.collected import collect
+from tools.pubctl.demo.collected import awaited, collect
 from tools.pubctl.demo.feeds import SETTLE_S, ClientFeeds, Feeds, SparkFeeds
 from tools.pubctl.demo.live import Live
 from tools.pubctl.demo.scene import FEEDS, SEATS, TRACED
@@ -167,8 +167,8 @@ class Play:
             self._draw(picture)
             judged = [listener.judge(self.published) for listener in self.listeners]
             self._dismiss()
-            time.sleep(0.3)  # the writers of the logs are threads of their own
             live.step("reading the logs", 1)
+            awaited(self.stage.directory, sent, sum(row["received"] for row in judged))
             logs = self._logs(feeds, page)
             self.stop()
         if self.invocation.output == "table":

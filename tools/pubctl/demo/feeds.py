@@ -87,10 +87,11 @@ class SparkFeeds:
         self._opening.start()
 
     def _open(self) -> None:
+        from grapevine.spark.session import SHORT_LIVED
         from pipeline.session import opened
 
         try:
-            self.spark = self._stack.enter_context(opened("grapevine demo", MASTER))
+            self.spark = self._stack.enter_context(opened("grapevine demo", MASTER, **SHORT_LIVED))
         except Trouble as trouble:
             self._troubles["spark"] = str(trouble)
 
