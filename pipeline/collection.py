@@ -109,11 +109,13 @@ class Collection:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def events(self, spark: SparkSession) -> DataFrame:
-        runs = self.runs()
-        if not runs:
+    def check(self) -> None:
+        if not self.runs():
             raise Trouble(
                 f"nothing is collected in {self.directory}: first `pubctl collect TOPOLOGY --to DIRECTORY`",
                 NOT_FOUND,
             )
+
+    def events(self, spark: SparkSession) -> DataFrame:
+        self.check()
         return spark.read.schema(EVENTS_DDL).parquet(str(self.directory.absolute()))

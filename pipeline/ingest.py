@@ -72,9 +72,30 @@ class Fed(msgspec.Struct):
         return self.published / self.seconds if self.seconds else 0.0
 
 
-def feed(spark: SparkSession, wanted: Wanted, progress: Progress = lambda done, total: None) -> Fed:
+class Looked(msgspec.Struct):
+    """What is known before there is a Spark."""
+
+    mapping: Mapping
+    source: Source
+    attributes: list[Attribute]
+
+
+def look(wanted: Wanted) -> Looked:
+    """Every mistake that can be seen without Spark and without a broker."""
+    check(wanted)
+    mapping = mapping_of(wanted)
+    source = opened(wanted.source, wanted.format, wanted.separator)
+    return Looked(mapping, source, planned(source, mapping))
+
+
+def feed(
+    spark: SparkSession,
+    wanted: Wanted,
+    progress: Progress = lambda done, total: None,
+    looked: Looked | None = None,
+) -> Fed:
     """What was published. After a Trouble, the same call feeds what is left."""
-    plan = Plan(spark, wanted)
+    plan = Plan(spark, wanted, looked or look(wanted))
     began = time.monotonic()
     try:
         with plan.settings():
@@ -115,13 +136,12 @@ def check(wanted: Wanted) -> None:
 
 
 class Plan:
-    def __init__(self, spark: SparkSession, wanted: Wanted) -> None:
-        check(wanted)
+    def __init__(self, spark: SparkSession, wanted: Wanted, looked: Looked) -> None:
         self.spark = spark
         self.wanted = wanted
-        self.mapping = mapping_of(wanted)
-        self.source: Source = opened(wanted.source, wanted.format, wanted.separator)
-        self.attributes: list[Attribute] = planned(self.source, self.mapping)
+        self.mapping = looked.mapping
+        self.source = looked.source
+        self.attributes = looked.attributes
         self.paced = wanted.rate is not None or wanted.speed is not None
         activate(spark)
 

@@ -49,6 +49,8 @@ class QueryPublisher:
         self._pieces: Iterator[bytes] | None = None
         self._rows: list[Publication] = []
         self._sequence = 0
+        self._skip = 0  # rows that were settled before
+        self._before = 0  # position of its client before the first row
         self._flags = 0
         self._working = False
 
@@ -86,10 +88,17 @@ class QueryPublisher:
             self._confirmed = True
             self.go_on(now)
 
-    def publish(self, batch: int, pieces: Iterator[bytes], again: bool, now: float) -> None:
-        """The rows of a batch, in order. `again`: some of them may have been published before a restart."""
+    @property
+    def settled(self) -> int:
+        """Rows of what is being published, beyond those that were left out."""
+        return self.client.incoming.settled - self._before if self.client is not None else 0
+
+    def publish(self, batch: int, pieces: Iterator[bytes], done: int, again: bool, now: float) -> None:
+        """The rows of a batch, in order, without the first `done`, which are known to be settled. `again`: of
+        the others too some may have been published before a restart."""
         assert self.client is not None and not self.busy
-        self._pieces, self._rows = pieces, []
+        self._pieces, self._rows, self._skip = pieces, [], done
+        self._before = self.client.incoming.received
         self._sequence = (batch + 1) << ROW_BITS
         self._flags = RESENT if again else 0
         self.go_on(now)
@@ -127,10 +136,15 @@ class QueryPublisher:
             if piece is None:
                 return False
             try:
-                self._rows = decode_publications(piece)
+                rows = decode_publications(piece)
             except WireError:
                 self.damaged += 1
                 self.core.refuse("staged rows")
+                continue
+            left_out = min(self._skip, len(rows))
+            self._rows = rows[left_out:] if left_out else rows
+            self._skip -= left_out
+            self._sequence += left_out
         return True
 
     def _take(self, most: int) -> list[Publication]:

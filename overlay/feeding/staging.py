@@ -42,6 +42,7 @@ RECORD = "feeding"
 WAITING = 16  # decided batches of one query that are not published yet
 IDLE_S = 30.0  # a publisher without work stays advertised for so long
 SWEEP_S = 5.0
+NOTE_S = 1.0  # how far a batch has come is on disk after this
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -52,6 +53,7 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False):
     advertisement: Filter
     parts: tuple[StagedPart, ...]
     may_publish: Filter = EVERYTHING
+    done: int = 0  # so many of its first rows are settled, as far as was noted
 
     @property
     def rows(self) -> int:
@@ -282,7 +284,22 @@ class Staging(Quiet):
         self._obstacles.pop(query, None)
         again = query in self._restarted
         self._restarted.discard(query)
-        publisher.publish(decided.batch, self._pieces(query, decided), again, now)
+        publisher.publish(decided.batch, self._pieces(query, decided), decided.done, again, now)
+        self.core.timers.at(now + NOTE_S, lambda later: self._note_progress(publisher, decided, later))
+
+    def _note_progress(self, publisher: QueryPublisher, begun: Decided, now: float) -> None:
+        """A broker that is killed in a long batch does not begin it anew: neighbours that have given it up
+        meanwhile would take all of it for new."""
+        state = self.queries.get(publisher.query)
+        if state is None or not publisher.busy or self.publishers.get(publisher.query) is not publisher:
+            return
+        current = state.decided[0]
+        if current.batch != begun.batch:
+            return  # the next batch has a timer of its own
+        if (done := begun.done + publisher.settled) > current.done:
+            state.decided = (msgspec.structs.replace(current, done=done), *state.decided[1:])
+            self._note()
+        self.core.timers.at(now + NOTE_S, lambda later: self._note_progress(publisher, begun, later))
 
     def _make_room(self, publisher: QueryPublisher, now: float) -> None:
         """Queries may publish under one name, one after the other: one without work lets go of it."""

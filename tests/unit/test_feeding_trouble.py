@@ -29,10 +29,10 @@ from grapevine.wire.feeding import (
     StagePiece,
 )
 from grapevine.wire.limits import BATCH_NUMBER, BATCH_PUBLICATIONS
-from grapevine.wire.messages import ClientAdvertise, Detach, Publication
+from grapevine.wire.messages import ClientAdvertise, Detach, Marks, Publication
 from overlay.feeding.spool import MemorySpool, SpoolError, StageKey
-from overlay.feeding.staging import SWEEP_S
-from overlay.settings import FeedingSettings
+from overlay.feeding.staging import NOTE_S, SWEEP_S, QueryState
+from overlay.settings import ClientSettings, FeedingSettings
 from tests.unit.test_feeding import Broker, commit, numbered, outcomes, piece, publish
 
 KEY = StageKey("q", 0, 0, 11)
@@ -147,6 +147,34 @@ def test_a_commit_that_comes_after_its_rows_have_gone_by_age() -> None:
     broker.attach(3, "driver")
     (answer,) = broker.say(3, commit(0, StagedPart(0, 11, 5)))
     assert answer.outcome == "missing"
+
+
+def test_a_broker_killed_in_a_long_batch_goes_on_where_it_was(tmp_path: Path) -> None:
+    broker = Broker(DiskSpool(tmp_path / "staged"), clients=ClientSettings(window=4))
+    broker.subscriber()
+    broker.attach(2, "task")
+    broker.stage(2, 0, 0, 11, range(20))
+    broker.stage(2, 0, 1, 12, range(20, 40))
+    broker.core.receive(2, commit(0, StagedPart(0, 11, 20), StagedPart(1, 12, 20)), broker.now)
+    taken = 0
+    while taken < 36:
+        broker.core.work(broker.now)
+        out = broker.core.flush(broker.now)
+        broker.disk |= {record.key: msgspec.json.encode(record.value) for record in out.journal}
+        batches = list(out.batches)
+        out.clear()
+        for link, batch in batches:
+            taken = batch.first + len(batch.publications) - 1
+            broker.core.receive(link, Marks(1, taken, taken, taken + 4), broker.now)
+        broker.now += NOTE_S / 4
+        broker.core.tick(broker.now)
+    (state,) = msgspec.json.decode(broker.disk["feeding"], type=tuple[QueryState, ...])
+    done = state.decided[0].done
+    assert 20 < done <= taken < 40
+    broker.spool = DiskSpool(tmp_path / "staged")
+    broker.restart()
+    assert broker.core.status()["publications"]["accepted"] == 40 - done
+    assert broker.core.status()["feeding"]["waiting"] == 0 and broker.spool.stages() == []
 
 
 # --- names ------------------------------------------------------------------------------------------

@@ -49,10 +49,18 @@ def test_a_broker_that_logs_nothing_is_told(topology: Path) -> None:
         (["feed"], 2),
         (["feed", "x.csv", "--nulls", "perhaps"], 2),
         (["report"], 2),
+        (["report", "nowhere"], 6),
+        (["feed", "nowhere.csv"], 6),
+        (["feed", "some.csv", "--attributes", "prize"], 2),
+        (["feed", "some.csv", "--rate", "0"], 2),
+        (["feed", "some.csv", "--follow"], 2),
     ],
 )
 def test_exit_codes(words: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of these waits for Spark."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.session.opened", lambda *_, **__: pytest.fail("Spark was started"))
+    (tmp_path / "some.csv").write_text("price\n1\n")
     assert run(words) == code
 
 
@@ -60,6 +68,8 @@ def test_without_spark_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("pipeline.session.find_spec", lambda name: None)
+    (tmp_path / "run=000001").mkdir()
+    (tmp_path / "run=000001" / "_collected.json").write_text("{}")
     assert run(["-o", "json", "report", str(tmp_path)]) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert "pip install 'grapevine-broker[spark]'" in error["message"]

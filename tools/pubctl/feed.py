@@ -16,7 +16,7 @@ from tools.pubctl.channel import locate
 from tools.pubctl.commands import Command
 from tools.pubctl.failure import TIMEOUT, Failure
 from tools.pubctl.invocation import Invocation, current
-from tools.pubctl.jobs import job
+from tools.pubctl.jobs import job, troubles
 from tools.pubctl.output import Column, Result, count, emit, listed
 
 COLUMNS = (
@@ -35,13 +35,15 @@ SAY_S = 5.0
 @options.feed
 def feed(master: str | None, **said: Any) -> None:
     """Publish the rows of SOURCE: a file, a directory or a glob of CSV, JSON lines or Parquet."""
-    from pipeline.ingest import Wanted, feed
+    from pipeline.ingest import Wanted, feed, look
 
     invocation = current()
     addresses = ",".join(locate(part.strip()) for part in invocation.broker.split(","))
     wanted = Wanted(broker=addresses, **said)
+    with troubles():
+        looked = look(wanted)  # a mistake is told at once, not after Spark has started
     with job("feed", master) as spark, told(invocation) as progress:
-        done = feed(spark, wanted, progress)
+        done = feed(spark, wanted, progress, looked)
     row = msgspec.to_builtins(done) | {"rows_s": round(done.rows_s, 1)}
     emit(invocation, Result([row], COLUMNS, row))
     for text in done.first_rejected:

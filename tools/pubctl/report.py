@@ -9,7 +9,7 @@ import click
 from pipeline import options
 from tools.pubctl.commands import Command
 from tools.pubctl.invocation import current
-from tools.pubctl.jobs import job
+from tools.pubctl.jobs import job, troubles
 from tools.pubctl.output import Column, Result, Row, count, emit, percent
 from tools.pubctl.progress import bar
 
@@ -38,8 +38,11 @@ COLUMNS = (
 def report(master: str | None, **said: Any) -> None:
     """Figures, tables and a page of the events in COLLECTION, made by `pubctl collect`."""
     from pipeline.analysis import STEPS
+    from pipeline.collection import Collection
     from pipeline.report import Wanted, report
 
+    with troubles():
+        Collection(said["collection"]).check()  # at once, not after Spark has started
     with job("report", master) as spark, bar(current(), "reporting", STEPS) as progress:
         done = report(spark, Wanted(**said), progress)
     emit(current(), Result(done.figures.brokers, COLUMNS, done.summary, footer=story(done.summary)))
