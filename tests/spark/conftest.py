@@ -24,7 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[Any]:
     from grapevine.spark.session import SHORT_LIVED, spark_session
 
-    session = spark_session("tests", master="local[2]", **SHORT_LIVED)
+    # An idle query says so at once, for who waits until it has begun.
+    idle = {"spark.sql.streaming.noDataProgressEventInterval": "100"}
+    session = spark_session("tests", master="local[2]", **SHORT_LIVED, **idle)
     yield session
     session.stop()
 

@@ -10,6 +10,7 @@ import pytest
 
 import grapevine
 from tests.spark.feeding import Brokers
+from tests.system.overlay import eventually
 
 
 def publish(brokers: Brokers, job: str, rows: range) -> None:
@@ -19,20 +20,24 @@ def publish(brokers: Brokers, job: str, rows: range) -> None:
         client.flush(timeout=30)
 
 
-def collect(spark: Any, name: str, rows: int) -> list[Any]:
-    deadline = time.monotonic() + 60
-    while True:
-        found: list[Any] = spark.table(name).collect()
-        if len(found) >= rows or time.monotonic() > deadline:
-            return found
-        time.sleep(0.2)
+def collect(spark: Any, query: Any, rows: int) -> list[Any]:
+    def found() -> list[Any]:
+        assert query.isActive, query.exception()
+        read: list[Any] = spark.table(query.name).collect()
+        return read if len(read) >= rows else []
+
+    all_rows: list[Any] = eventually(found, 120, 0.2)
+    return all_rows
 
 
-def subscribed(brokers: Brokers, query: Any) -> None:
+def subscribed(query: Any) -> None:
     """The query's subscriber is there when its first trigger is over."""
-    deadline = time.monotonic() + 60
-    while not query.recentProgress and query.isActive and time.monotonic() < deadline:
-        time.sleep(0.1)
+
+    def triggered() -> bool:
+        assert query.isActive, query.exception()
+        return bool(query.recentProgress)
+
+    eventually(triggered, 120, 0.1)
 
 
 def test_rows_of_a_declared_schema(spark: Any, brokers: Brokers) -> None:
@@ -46,10 +51,9 @@ def test_rows_of_a_declared_schema(spark: Any, brokers: Brokers) -> None:
         .load()
     )
     query = frame.writeStream.format("memory").queryName(job).start()
-    subscribed(brokers, query)
+    subscribed(query)
     publish(brokers, job, range(30))
-    rows = collect(spark, job, 30)
-    assert query.exception() is None
+    rows = collect(spark, query, 30)
     batches = [progress["numInputRows"] for progress in query.recentProgress]
     query.stop()
     assert sorted(tuple(row) for row in rows) == [
@@ -61,9 +65,9 @@ def test_rows_of_a_declared_schema(spark: Any, brokers: Brokers) -> None:
 def test_rows_without_a_schema(spark: Any, brokers: Brokers) -> None:
     frame = spark.readStream.format("grapevine").options(**brokers.options(filter="job = 'plain'")).load()
     query = frame.writeStream.format("memory").queryName("plain").start()
-    subscribed(brokers, query)
+    subscribed(query)
     publish(brokers, "plain", range(3))
-    rows = collect(spark, "plain", 3)
+    rows = collect(spark, query, 3)
     query.stop()
     row = min(rows, key=lambda row: row.sequence)
     assert row.attributes == {"job": "plain", "row": "0", "price": "0.0", "even": "true"}

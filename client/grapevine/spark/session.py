@@ -23,10 +23,13 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SHORT_LIVED = {JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+GREET_S = 120  # for Java and a Python worker to meet: Spark's 15 are too few on a machine that is busy
+
 # Small jobs on small machines: a shuffle of 200 partitions is most of the time of such a job.
 DEFAULTS: dict[str, object] = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
+    "spark.python.authenticate.socketTimeout": f"{GREET_S}s",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
@@ -40,6 +43,7 @@ def prepare_environment(master: str) -> None:
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", str(GREET_S))
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
