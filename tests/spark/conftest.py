@@ -18,6 +18,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            if item.get_closest_marker("timeout") is None:  # the first one waits for the session too
+                item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

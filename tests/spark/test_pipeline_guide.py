@@ -34,7 +34,7 @@ def steps(block: str) -> Iterator[tuple[bool, list[str]]]:
         yield ours, list(lines)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_walk(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
