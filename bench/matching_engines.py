@@ -9,7 +9,8 @@ most five dimensions; what it finds is checked once more, and the time for that 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf, nextafter
 from typing import Protocol
 
@@ -50,18 +51,16 @@ class Ours:
 
 
 class OursInPython(Ours):
-    """Without the compiled kernel, whether it was built or not."""
+    """Without the compiled kernel, whether it was built or not: see `without_kernel`."""
 
-    def __init__(self, groups: int = 1) -> None:
-        super().__init__(groups)
-        self.match = self._match
 
-    def _match(self, attributes: Attributes) -> list[int]:
-        compiled, kernel.module = kernel.module, None
-        try:
-            return self.index.match(attributes)
-        finally:
-            kernel.module = compiled
+@contextmanager
+def without_kernel() -> Iterator[None]:
+    compiled, kernel.module = kernel.module, None
+    try:
+        yield
+    finally:
+        kernel.module = compiled
 
 
 class BruteForce(Ours):

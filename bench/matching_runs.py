@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.matching_engines import ENGINES, Engine, Ours
+from bench.matching_engines import ENGINES, Engine, Ours, without_kernel
 from bench.matching_strangers import strangers
 from bench.matching_timing import changes_us, longest_us, measured, say
 from bench.matching_workloads import WORKLOADS, workload
@@ -33,7 +33,8 @@ def match(name: str, subscriptions: int, data: Path | None) -> list[Row]:
     for point in points[:20]:
         found = {kind: sorted(engine.match(point)) for kind, engine in engines.items()}
         assert all(one == found["scan"] for one in found.values()), f"engines differ on {point}"
-    times = measured({kind: engine.match for kind, engine in engines.items()}, points)
+    functions = {kind: engine.match for kind, engine in engines.items()}
+    times = measured(functions, points, {"grapevine-python": without_kernel})
     rows = []
     for kind, engine in engines.items():
         row = {"engine": kind, "workload": name, "subs": subscriptions} | times[kind]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from statistics import fmean, median
 from time import perf_counter_ns, thread_time_ns
 from typing import TypeVar
@@ -24,13 +25,17 @@ Item = TypeVar("Item")
 
 
 def measured(
-    functions: dict[str, Callable[[Attributes], object]], points: list[Attributes]
+    functions: dict[str, Callable[[Attributes], object]],
+    points: list[Attributes],
+    around: dict[str, Callable[[], AbstractContextManager[None]]] | None = None,
 ) -> dict[str, dict[str, float]]:
+    """`around`: what a function's rounds are run within."""
     rounds: dict[str, list[list[int]]] = {name: [] for name in functions}
     for number in range(ROUNDS):
         say(f"round {number + 1} of {ROUNDS}")
         for name, function in functions.items():
-            rounds[name].append(_round(function, points))
+            with (around or {}).get(name, nullcontext)():
+                rounds[name].append(_round(function, points))
     return {name: _summary(found) for name, found in rounds.items()}
 
 

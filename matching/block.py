@@ -1,6 +1,6 @@
-"""Rows as slots of bit vectors: a match is a few ORs of rows of bits, whatever the filters ask.
+"""Rows as slots of bit vectors: a match is a few ANDs of rows of bits, whatever the filters ask.
 
-* Each attribute has its `Segments`; the rows a publication falls in, ORed, leave the candidates as zeros.
+* Each attribute has its `Segments`; the rows a publication falls in, ANDed, leave the candidates.
   Their cells are compared all at once, which costs less than to tell the sure ones from the others.
 * "Which groups" lists nothing: slots that match for sure (see `segments`) are seen as bytes that have an
   owner, and only candidates of groups not found by then are compared.
@@ -21,56 +21,61 @@ from matching import kernel
 from matching.bounds import number_pair
 from matching.check import satisfied
 from matching.interface import Attributes
-from matching.listing import zeros
+from matching.listing import ones
 from matching.profile import Profile
 from matching.row import Split
-from matching.segments import Segments
 from matching.slots import SHARED
 from matching.slotted import Slotted
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Point = npt.NDArray[np.float64] | list[float]
 
+_not = np.logical_not
 _PATIENCE = 4096  # staged slots that matches look at before they are placed
 
 
 class Block(Slotted):
-    def _fallen(self, attributes: Attributes) -> tuple[list[bitarray], list[float]]:
-        """(the rows of bits a publication falls in, its numbers as the cells want them)"""
-        get = attributes.get
-        rows = [self._dead]
-        point: list[float] = []
-        for table in self.tables:
-            value = get(table.attribute)
+    def _left(self, attributes: Attributes) -> bitarray:
+        """The slots that the bits leave; `_point` has the publication's numbers as the cells want them."""
+        get, point = attributes.get, self._at
+        left = self._placed.copy()
+        for attribute, cuts, numbers, fall, low, high in self._plan:
+            value = get(attribute)
             if type(value) is float:
-                rows.append(table.out[3 + bisect_right(table.cuts, value)])
-                point += (value, -value)
+                left &= numbers[bisect_right(cuts, value)]
+                point[low] = value
+                point[high] = -value
             else:
-                rows.append(table.out[table.row(value)])
-                point += _pair(table, value)
-        return rows, point
+                row, point[low], point[high] = fall(value)
+                left &= row
+        return left
 
     def _hits(self, attributes: Attributes) -> Ints:
         """The slots that match."""
-        rows, point = self._fallen(attributes)
         if kernel.module is None:
-            hits = self._below(zeros(_union(rows)), point)
+            hits = self._below(ones(self._left(attributes)), self._point)
         else:
+            rows, point = kernel.module.fallen(self._placed, self._plan, attributes)
             hits = np.frombuffer(kernel.module.slots(rows, self._cells, point), np.int64)
         if self._odds:
             hits = self._without_odd(hits, attributes)
         return np.concatenate((hits, self._waiting(attributes))) if self._staged else hits
 
-    def _below(self, slots: Ints, point: list[float]) -> Ints:
+    def _below(self, slots: Ints, point: Point) -> Ints:
         """Those of the slots whose cells are at or below the point."""
+        if self._one_word:
+            below: Bools = _not((self._cells.take(slots, 0) > point).view(self._word).ravel())
+            return slots[below]
         return slots[self._are_below(slots, point)]
 
-    def _are_below(self, slots: Ints, point: list[float]) -> Bools:
-        """Several comparisons are read as one word, which is quicker than to reduce them."""
-        if not point:
+    def _are_below(self, slots: Ints, point: Point) -> Bools:
+        """Several comparisons are read as one word, which is quicker than to reduce them. No value is NaN."""
+        if not len(point):
             return np.ones(len(slots), np.bool_)
-        below: Bools = (self._cells.take(slots, 0) <= np.array(point)).view(self._word) == self._true
-        return below[:, 0] if below.shape[1] == 1 else np.logical_and.reduce(below, axis=1)
+        above = (self._cells.take(slots, 0) > point).view(self._word)
+        below: Bools = _not(np.logical_or.reduce(above, axis=1))
+        return below
 
     def _without_odd(self, slots: Ints, attributes: Attributes) -> Ints:
         """Without the odd ones that do not match after all."""
@@ -99,39 +104,39 @@ class Block(Slotted):
     def sids(self, attributes: Attributes) -> list[int]:
         if kernel.module is None or self._odds or self._staged:
             return self._sids.take(self._hits(attributes)).tolist()  # type: ignore[no-any-return]
-        rows, point = self._fallen(attributes)
+        rows, point = kernel.module.fallen(self._placed, self._plan, attributes)
         found: list[int] = kernel.module.sids(rows, self._cells, point, self._sids)
         return found
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
-        rows, point = self._fallen(attributes)
         if kernel.module is not None and not self._odds:
+            rows, point = kernel.module.fallen(self._placed, self._plan, attributes)
             found.update(kernel.module.groups(rows, self._cells, point, self._groups))
         else:
-            out = _union(rows)
-            unsure = self._unsure(attributes)
-            unsure |= out
-            self._sure_anchors(unsure, found)
-            unsure ^= out
+            left = self._left(attributes)
+            sure = self._sure(attributes)
+            sure &= left
+            self._sure_anchors(sure, found)
+            left ^= sure
             group_of = memoryview(self._groups)  # type: ignore[arg-type]
-            slots = np.array([s for s in unsure.search(1) if group_of[s] not in found], np.int64)
-            passed = self._without_odd(self._below(slots, point), attributes)
+            slots = np.array([s for s in left.search(1) if group_of[s] not in found], np.int64)
+            passed = self._without_odd(self._below(slots, self._point), attributes)
             found.update(self._groups[passed].tolist())
         if self._staged:
             found.update(self._groups[self._waiting(attributes)].tolist())
 
-    def _unsure(self, attributes: Attributes) -> bitarray:
-        """Ones: the slots that a value of the same segments need not satisfy."""
-        unsure = self._odd.copy()
+    def _sure(self, attributes: Attributes) -> bitarray:
+        """The slots that every value of the segments beside the publication's satisfies."""
+        sure = ~self._odd
         for table in self.tables:
             row = table.row(attributes.get(table.attribute))
-            unsure |= table.out[row - 1]
-            unsure |= table.out[row + 1]
-        return unsure
+            sure &= table.some[row - 1]
+            sure &= table.some[row + 1]
+        return sure
 
     def _sure_anchors(self, sure: bitarray, found: set[int]) -> None:
-        """Zeros are matches: a byte with one is its owner's, and the bits of a shared byte their rows'."""
-        used: Ints = (_octets(sure) != 255).nonzero()[0]
+        """A byte that is not empty is a match of its owner, and the bits of a shared byte of their rows'."""
+        used: Ints = _octets(sure).nonzero()[0]
         if not len(used):
             return
         owners = self._slots.owners[used]
@@ -142,9 +147,8 @@ class Block(Slotted):
         found.update(map(self._slots.group, hit))
 
     def _shared_anchors(self, used: Ints, sure: bitarray, found: set[int]) -> None:
-        bits = np.unpackbits(_octets(sure)[used], bitorder="little")
-        zeros = (bits == 0).nonzero()[0]
-        found.update(self._groups[used[zeros >> 3] * 8 + (zeros & 7)].tolist())
+        bits = np.unpackbits(_octets(sure)[used], bitorder="little").nonzero()[0]
+        found.update(self._groups[used[bits >> 3] * 8 + (bits & 7)].tolist())
 
     def labels(self, attributes: Attributes) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.uint32]]:
         hits = self._hits(attributes)
@@ -153,8 +157,8 @@ class Block(Slotted):
     # Questions about filters
 
     def covering(self, profile: Profile) -> Split:
-        """Both ends of an interval must not be out."""
-        out = self._dead.copy()
+        """Both ends of an interval must be in."""
+        left = self._placed.copy()
         for table in self.tables:
             ends: list[Value | None] = []
             if table.attribute in profile.numbers:
@@ -164,26 +168,26 @@ class Block(Slotted):
             elif table.attribute not in profile.attributes:
                 ends.append(None)
             for end in ends:
-                out |= table.out[table.row(end)]
-        slots = self._with_staged(out)
+                left &= table.some[table.row(end)]
+        slots = self._with_staged(left)
         point = [bound for table in self.tables for bound in profile.least(table.attribute)]
         return self._split(profile, self._may(slots, point))
 
     def covered(self, profile: Profile) -> Split:
         """What lies just beyond an interval's ends must not be in; vague rows always may be covered."""
-        inside = ~self._dead
+        left = self._placed.copy()
         bounds: list[tuple[int, float]] = []
         for attribute, (low, high) in profile.numbers.items():
             table = self._table.get(attribute)
             if table is None or attribute == self._key_attribute:
                 continue
             bounds += [(2 * table.index, low), (2 * table.index + 1, -high)]
-            inside &= table.out[0]
+            left &= ~table.some[0]
             for beyond in (nextafter(low, -inf), nextafter(high, inf)):
                 if abs(beyond) != inf:
                     row = table.row(beyond)
-                    inside &= table.out[row - 1] | table.out[row] | table.out[row + 1]
-        slots = self._with_staged(~inside)
+                    left &= ~(table.some[row - 1] & table.some[row] & table.some[row + 1])
+        slots = self._with_staged(left)
         for column, bound in bounds:
             slots = slots[self._cells[slots, column] >= bound]
         vague = self._vague.search(1)
@@ -199,13 +203,13 @@ class Block(Slotted):
         )
 
     def overlapping(self, profile: Profile) -> Split:
-        slots = self._with_staged(self._dead)
+        slots = self._with_staged(self._placed)
         point = [bound for table in self.tables for bound in profile.crossed(table.attribute)]
         return self._split(profile, self._may(slots, point))
 
-    def _with_staged(self, out: bitarray) -> Ints:
-        """The zeros, and the slots that have no bits yet."""
-        return np.concatenate((zeros(out), np.array(list(self._staged), np.int64)))
+    def _with_staged(self, left: bitarray) -> Ints:
+        """The ones, and the slots that have no bits yet."""
+        return np.concatenate((ones(left), np.array(list(self._staged), np.int64)))
 
     def _may(self, slots: Ints, point: list[float]) -> Ints:
         """Those below the point, and those of which the cells do not say enough."""
@@ -225,28 +229,13 @@ class Block(Slotted):
 
     def explain(self, attributes: Attributes) -> tuple[int, int]:
         """(rows left by the bits, rows whose cells are compared)"""
-        left = _union(self._fallen(attributes)[0]).count(0) + len(self._staged)
+        left = self._left(attributes).count() + len(self._staged)
         return left, left
 
     def bytes(self) -> int:
         arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes
         lists = 16 * self.capacity + 3 * self.capacity // 8
         return arrays + lists + sum(table.nbytes for table in self.tables)
-
-
-def _pair(table: Segments, value: Value | None) -> tuple[float, float]:
-    """A value as the cells of a table want it."""
-    if type(value) is str:
-        code = table.codes.of.get(value, -1.0)
-        return code, -code
-    return number_pair(value)
-
-
-def _union(rows: list[bitarray]) -> bitarray:
-    union = rows[0].copy()
-    for row in rows[1:]:
-        union |= row
-    return union
 
 
 def _octets(bits: bitarray) -> npt.NDArray[np.uint8]:

@@ -29,7 +29,9 @@ class Blocks:
 
     def __init__(self, key_attribute: str | None, former: Store | None) -> None:
         self._key_attribute = key_attribute
-        self._parts: list[Block | Store | None] = [former, Block(key_attribute)]
+        first = Block(key_attribute)
+        self._parts: list[Block | Store | None] = [former, first]
+        self._only: Block | Store | None = first if former is None else None  # the only part, if there is one
         self._current = 1  # the block being filled
         self._leaving = -1 if former is None else 0
         self._live = 0 if former is None else len(former)
@@ -56,6 +58,7 @@ class Blocks:
         if not (self._try(self._current, row, False) or self._put_elsewhere(row)):
             self._current = self._parts.index(None) if None in self._parts else len(self._parts)
             self._parts[self._current : self._current + 1] = [Block(self._key_attribute)]
+            self._only = None
             self._try(self._current, row, True)
 
     def _put_elsewhere(self, row: Row) -> bool:
@@ -125,8 +128,12 @@ class Blocks:
         if not len(block):
             self._parts[self._leaving] = None
             self._leaving = -1
+            parts = [part for part in self._parts if part is not None]
+            self._only = parts[0] if len(parts) == 1 else None
 
     def sids(self, attributes: Attributes) -> list[int]:
+        if self._only is not None:
+            return self._only.sids(attributes)
         found: list[int] = []
         for part in self._parts:
             if part is not None:

@@ -122,10 +122,12 @@ class Index:
     def match(self, attributes: Attributes) -> list[int]:
         found: list[int] = []
         for group in self._keys.asked(attributes):
-            if group.store is not None:
+            if group.store is None:
+                found += [row.sid for row in group.rows or () if satisfied(row.rest, attributes)]
+            elif found:
                 found += group.store.sids(attributes)
-            elif group.rows:
-                found += [row.sid for row in group.rows if satisfied(row.rest, attributes)]
+            else:
+                found = group.store.sids(attributes)
         return list(set(found)) if self._multiple else found
 
     def groups(self, attributes: Attributes) -> list[int]:

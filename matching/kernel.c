@@ -1,8 +1,11 @@
 /* The inner loops of `block` and `columns`, for where a compiler exists. Python does the same without them;
  * docs/adr/0002-compiled-kernel.md says what they gain.
  *
- * slots(rows, cells, point) -> bytes      positions (int64) of the slots that are out of no row and whose cells
- *                                         are at or below the point's
+ * fallen(placed, plan, attributes) -> rows, point     `placed` and the rows of bits a publication falls in, and its
+ *                                         numbers; a step of the plan is (attribute, cuts, rows of numbers, fall, ...)
+ *                                         and `fall` is called for a value that is no float
+ * slots(rows, cells, point) -> bytes      positions (int64) of the slots that are in all rows and whose cells are at
+ *                                         or below the point's
  * sids(rows, cells, point, sids) -> list         what is at these positions (int64)
  * groups(rows, cells, point, groups) -> list     groups (uint32) of these slots, each at least once; a group found
  *                                         is not looked at again
@@ -27,7 +30,7 @@
 #define MAX_POINT 160
 #define FIRST_HITS 256
 #define SEEN 1024
-#define CHUNK 64 /* words that are ORed before they are looked at */
+#define CHUNK 64 /* words that are ANDed before they are looked at */
 #define AHEAD 12
 
 typedef struct {
@@ -57,6 +60,76 @@ static int read_point(PyObject *list, double *point, Py_ssize_t *width) {
         if (point[i] == -1.0 && PyErr_Occurred()) return -1;
     }
     return 0;
+}
+
+/* Into how many of these ascending floats a value does not fit below: bisect_right. -1 if one is no float. */
+static Py_ssize_t bisect(PyObject *cuts, double value) {
+    Py_ssize_t low = 0, high = PyList_GET_SIZE(cuts);
+    while (low < high) {
+        Py_ssize_t middle = (low + high) / 2;
+        PyObject *cut = PyList_GET_ITEM(cuts, middle);
+        if (!PyFloat_CheckExact(cut)) return wrong("plan: a cut is no float");
+        if (value < PyFloat_AS_DOUBLE(cut)) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+static int append(PyObject *list, PyObject *item) { /* takes the item over */
+    int failed = !item || PyList_Append(list, item);
+    Py_XDECREF(item);
+    return failed ? -1 : 0;
+}
+
+static int fall_by_float(PyObject *step, double value, PyObject *rows, PyObject *point) {
+    PyObject *cuts = PyTuple_GET_ITEM(step, 1), *numbers = PyTuple_GET_ITEM(step, 2);
+    if (!PyList_Check(cuts) || !PyList_Check(numbers) || PyList_GET_SIZE(numbers) <= PyList_GET_SIZE(cuts))
+        return wrong("plan: not a row more than cuts");
+    Py_ssize_t row = bisect(cuts, value);
+    if (row < 0 || PyList_Append(rows, PyList_GET_ITEM(numbers, row))) return -1;
+    return append(point, PyFloat_FromDouble(value)) || append(point, PyFloat_FromDouble(-value)) ? -1 : 0;
+}
+
+static int fall_by_call(PyObject *step, PyObject *value, PyObject *rows, PyObject *point) {
+    PyObject *fallen = PyObject_CallOneArg(PyTuple_GET_ITEM(step, 3), value);
+    int failed = !fallen;
+    if (fallen && !(PyTuple_Check(fallen) && PyTuple_GET_SIZE(fallen) == 3)) failed = wrong("plan: fall");
+    if (!failed)
+        failed = PyList_Append(rows, PyTuple_GET_ITEM(fallen, 0)) ||
+                 PyList_Append(point, PyTuple_GET_ITEM(fallen, 1)) ||
+                 PyList_Append(point, PyTuple_GET_ITEM(fallen, 2));
+    Py_XDECREF(fallen);
+    return failed ? -1 : 0;
+}
+
+static PyObject *look_up(PyObject *attributes, PyObject *name) {
+    if (!PyDict_Check(attributes)) return PyObject_CallMethod(attributes, "get", "O", name);
+    PyObject *value = PyDict_GetItemWithError(attributes, name);
+    return PyErr_Occurred() ? NULL : Py_NewRef(value ? value : Py_None);
+}
+
+static int fall(PyObject *plan, PyObject *attributes, PyObject *rows, PyObject *point) {
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(plan) && !failed; i++) {
+        PyObject *step = PyList_GET_ITEM(plan, i);
+        if (!PyTuple_Check(step) || PyTuple_GET_SIZE(step) < 4) return wrong("plan: a step is no tuple of four");
+        PyObject *value = look_up(attributes, PyTuple_GET_ITEM(step, 0));
+        if (!value) return -1;
+        failed = PyFloat_CheckExact(value) ? fall_by_float(step, PyFloat_AS_DOUBLE(value), rows, point)
+                                           : fall_by_call(step, value, rows, point);
+        Py_DECREF(value);
+    }
+    return failed;
+}
+
+static PyObject *fallen(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(args[1])) return wrong("plan: no list"), NULL;
+    PyObject *rows = PyList_New(0), *point = PyList_New(0), *both = NULL;
+    if (rows && point && !PyList_Append(rows, args[0]) && !fall(args[1], args[2], rows, point))
+        both = PyTuple_Pack(2, rows, point);
+    Py_XDECREF(rows);
+    Py_XDECREF(point);
+    return both;
 }
 
 static void release(Question *q) {
@@ -143,17 +216,17 @@ static void each_group(const Question *q, uint64_t candidates, int64_t first, Hi
 }
 
 static int sift(const Question *q, Hits *hits, Visit visit) {
-    uint64_t out[CHUNK];
+    uint64_t left[CHUNK];
     for (Py_ssize_t first = 0; first < q->words; first += CHUNK) {
         Py_ssize_t length = q->words - first < CHUNK ? q->words - first : CHUNK;
-        memcpy(out, (const uint64_t *)q->rows[0].buf + first, length * sizeof(uint64_t));
+        memcpy(left, (const uint64_t *)q->rows[0].buf + first, length * sizeof(uint64_t));
         for (Py_ssize_t i = 1; i < q->row_count; i++) {
             const uint64_t *row = (const uint64_t *)q->rows[i].buf + first;
-            for (Py_ssize_t w = 0; w < length; w++) out[w] |= row[w];
+            for (Py_ssize_t w = 0; w < length; w++) left[w] &= row[w];
         }
         for (Py_ssize_t w = 0; w < length; w++) {
             if (hits->count + 64 > hits->room && more_room(hits)) return -1;
-            if (~out[w]) visit(q, ~out[w], (first + w) * 64, hits);
+            if (left[w]) visit(q, left[w], (first + w) * 64, hits);
         }
     }
     return 0;
@@ -315,6 +388,7 @@ static PyObject *pieces(PyObject *self, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyMethodDef methods[] = {
+    {"fallen", (PyCFunction)(void *)fallen, METH_FASTCALL, NULL},
     {"slots", (PyCFunction)(void *)slots, METH_FASTCALL, NULL},
     {"sids", (PyCFunction)(void *)sids, METH_FASTCALL, NULL},
     {"groups", (PyCFunction)(void *)groups, METH_FASTCALL, NULL},

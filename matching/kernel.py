@@ -12,7 +12,7 @@ module: ModuleType | None
 try:
     from matching import _kernel
 
-    # One built from an older source would fail in the middle of a match.
-    module = _kernel if hasattr(_kernel, "pieces") and hasattr(_kernel, "sids") else None
+    # One built from an older source would read the rows of bits the other way round.
+    module = _kernel if hasattr(_kernel, "fallen") else None
 except ImportError:
     module = None

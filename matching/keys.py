@@ -39,10 +39,11 @@ class Access:
 class Keys:
     """The directory from attributes and values to groups."""
 
-    __slots__ = ("accesses", "always")
+    __slots__ = ("_used", "accesses", "always")
 
     def __init__(self) -> None:
         self.accesses: dict[str, Access] = {}
+        self._used: dict[str, Access] = {}  # those with rows
         self.always = Group(())
 
     def note(self, conjunction: Conjunction) -> list[Key]:
@@ -120,17 +121,21 @@ class Keys:
         if key:
             access = self.accesses[key[0]]
             access.filed += change
-            if change < 0 and access.presence is not None and not len(access.presence):
+            if change > 0:
+                self._used[key[0]] = access
+                return
+            if access.presence is not None and not len(access.presence):
                 access.presence = None
+            if not access.filed:
+                del self._used[key[0]]
 
     def asked(self, attributes: Attributes) -> list[Group]:
         """The groups with rows whose key a publication has."""
         found = [self.always] if self.always.rows or self.always.store is not None else []
-        accesses = self.accesses
-        names = accesses if len(accesses) < len(attributes) else attributes
-        for name in names:
-            access = accesses.get(name)
-            if access is None or not access.filed or name not in attributes:
+        used = self._used
+        for name in used if len(used) < len(attributes) else attributes:
+            access = used.get(name)
+            if access is None or name not in attributes:
                 continue
             if access.presence is not None:
                 found.append(access.presence)
@@ -143,11 +148,10 @@ class Keys:
         """Every group with rows, in an order that depends on the history alone."""
         if len(self.always):
             yield self.always
-        for access in self.accesses.values():
-            if access.filed:
-                if access.presence is not None:
-                    yield access.presence
-                yield from (group for group in access.values.values() if len(group))
+        for access in self._used.values():
+            if access.presence is not None:
+                yield access.presence
+            yield from (group for group in access.values.values() if len(group))
 
 
 def _presence(asked: list[Access]) -> Key:

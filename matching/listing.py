@@ -1,4 +1,4 @@
-"""The zeros of a bit vector as an array of their positions, by the cheapest way for how many there are.
+"""The ones of a bit vector as an array of their positions, by the cheapest way for how many there are.
 
 * Few: `sc_encode` writes the ones of a sparse vector as 2-byte positions (bitarray's documented format:
   length of the length, the length, then blocks; a block 0xc2 is a count and so many positions).
@@ -19,9 +19,9 @@ _TWO_BYTES = 0xC2
 _POSITION = np.dtype("<u2")
 
 
-def zeros(bits: bitarray) -> Ints:
-    """Positions of the zeros, ascending; the length is a multiple of 64."""
-    written = sc_encode(~bits)
+def ones(bits: bitarray) -> Ints:
+    """Positions of the ones, ascending; the length is a multiple of 64."""
+    written = sc_encode(bits)
     head = 1 + (written[0] & 15)
     if written[head] == _TWO_BYTES:
         count = written[head + 1]
@@ -33,5 +33,5 @@ def zeros(bits: bitarray) -> Ints:
 
 
 def _unpacked(bits: bitarray) -> Ints:
-    octets = np.frombuffer(~bits, np.uint8)  # type: ignore[call-overload]
+    octets = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
     return np.unpackbits(octets, bitorder="little").view(np.bool_).nonzero()[0]

@@ -1,7 +1,8 @@
 """Where the bits of some slots lie in rows of bits, so that many slots of many rows are written at once.
 
-A slot is one bit of an octet in each row: the octets that have any are read, changed and written together,
-one column of a matrix each, which costs about as much for a hundred slots as for one.
+A slot is one bit of an octet in each row. Slots that fill their octets are written over what is there. Of
+others the octets are read, changed and written together, one column of a matrix each, which costs about as
+much for a hundred slots as for one; two slots of one octet go one after the other.
 """
 
 from __future__ import annotations
@@ -11,35 +12,48 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
 
 
 class Octets:
-    __slots__ = ("_kept", "_where", "places", "width")
+    __slots__ = ("_turns", "_whole")
 
     def __init__(self, slots: Ints) -> None:
-        """`slots` ascending."""
+        """`slots` ascending, at least one."""
+        first, end = int(slots[0]), int(slots[-1]) + 1
+        self._whole: slice | None = None
+        self._turns: list[_Turn] = []
+        if end - first == len(slots) and not first & 7 and not end & 7:
+            self._whole = slice(first >> 3, end >> 3)
+            return
         octets = slots >> 3
-        first = np.ones(len(slots), np.bool_)
-        first[1:] = octets[1:] != octets[:-1]
-        used = octets[first]
-        self.width = 8 * len(used)  # bits in these octets
-        self.places = (first.cumsum() - 1) * 8 + (slots & 7)  # of each slot among them
-        taken = np.zeros(self.width, np.bool_)
-        taken[self.places] = True
-        self._kept = ~_packed(taken)
-        start, stop = int(used[0]), int(used[-1]) + 1
-        self._where: slice | Ints = slice(start, stop) if stop - start == len(used) else used
+        starts = np.flatnonzero(np.diff(octets, prepend=-1))
+        turn = np.arange(len(slots)) - np.repeat(starts, np.diff(starts, append=len(slots)))
+        for number in range(int(turn.max()) + 1):
+            self._turns.append(_Turn(np.flatnonzero(turn == number), slots))
 
-    def spread(self, values: Ints) -> Cells:
-        """The slots' values, small numbers, at their places."""
-        spread = np.zeros(self.width, np.uint8)
-        spread[self.places] = values
-        return spread
-
-    def write(self, cells: Cells, bits: npt.NDArray[np.bool_]) -> None:
-        """Into all rows of `cells`; of `bits` only those of the slots."""
-        cells[:, self._where] = cells[:, self._where] & self._kept | _packed(bits) & ~self._kept
+    def write(self, cells: Cells, within: Bools) -> None:
+        """`within` has a column for each slot and a row for each of `cells`."""
+        if self._whole is not None:
+            cells[:, self._whole] = np.packbits(within, axis=-1, bitorder="little")
+        for turn in self._turns:
+            turn.write(cells, within)
 
 
-def _packed(bits: npt.NDArray[np.bool_]) -> Cells:
-    return np.packbits(bits, axis=-1, bitorder="little")
+class _Turn:
+    """Slots in octets of their own."""
+
+    __slots__ = ("_bit", "_chosen", "_kept", "_octets")
+
+    def __init__(self, chosen: Ints, slots: Ints) -> None:
+        self._chosen = chosen if len(chosen) < len(slots) else None  # else all
+        slots = slots[chosen]
+        self._octets = slots >> 3
+        self._bit = (slots & 7).astype(np.uint8)
+        self._kept = ~(np.uint8(1) << self._bit)
+
+    def write(self, cells: Cells, within: Bools) -> None:
+        if self._chosen is not None:
+            within = within.take(self._chosen, 1)
+        bits = within.view(np.uint8) << self._bit
+        cells[:, self._octets] = cells.take(self._octets, 1) & self._kept | bits

@@ -1,10 +1,10 @@
-"""One attribute of a block: for each segment of its values, which slots are out.
+"""One attribute of a block: for each segment of its values, which slots some value of it satisfies.
 
 * Rows of bits, one per segment: the attribute is missing, False, True, the segments of numbers between
   `cuts`, the segments of strings between `texts`. A segment is closed below and open above.
-* A slot is out in a row if no value of the segment satisfies it; without a predicate it has no bit at all.
-* A slot that is an interval, and out neither in a row nor in the two beside it, is satisfied by every value
-  of the row: an interval that ends in a segment is out in the next one.
+* A slot is in a row if some value of the segment satisfies it; without a predicate it is in all of them.
+* A slot that is an interval, and in a row and in the two beside it, is satisfied by every value of the row:
+  an interval that ends in a segment is not in the next one.
 * Slots are set by the hundred (`fill`): one matrix of comparisons for all of them and all rows.
 * The cuts stay as they are. A block whose values have changed makes other segments beside these and fills
   them in steps.
@@ -21,16 +21,17 @@ import numpy.typing as npt
 from bitarray import bitarray
 
 from grapevine.filters.normal import Op, Predicate, Value, value_type
-from matching.bounds import number_bounds
+from matching.bounds import number_bounds, number_pair
 from matching.cuts import text_bounds
 from matching.octets import Octets
 from matching.relations import region
 
-Spans = list[tuple[int, int]]  # rows that are not out
+Spans = list[tuple[int, int]]  # rows that a slot is in
 Floats = npt.NDArray[np.float64]
 
 _MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
 _BEYOND = 255  # a row after all rows
+_ALL = 255  # an octet of slots that are in
 
 
 class Codes:
@@ -67,9 +68,10 @@ class Segments:
         "codes",
         "cuts",
         "index",
-        "out",
+        "numbers",
         "placed",
         "rows",
+        "some",
         "texts",
     )
 
@@ -85,16 +87,17 @@ class Segments:
         self.placed = 0  # slots set since then
         self._cuts = np.array(self.cuts)
         self._rank = np.arange(self.rows, dtype=np.uint8)[:, None]
-        self._cells = np.zeros((self.rows, 0), np.uint8)
+        self._cells = np.full((self.rows, 0), _ALL, np.uint8)
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        cells = np.zeros((self.rows, capacity // 8), np.uint8)
+        cells = np.full((self.rows, capacity // 8), _ALL, np.uint8)
         width = min(cells.shape[1], self._cells.shape[1])
         cells[:, :width] = self._cells[:, :width]
         self._cells, self.capacity = cells, capacity
-        self.out = [bitarray(buffer=row, endian="little") for row in cells]
-        self.out.append(self.out[_MISSING])  # beside the last row: no interval has it
+        self.some = [bitarray(buffer=row, endian="little") for row in cells]
+        self.some.append(self.some[_MISSING])  # beside the last row: no interval has it
+        self.numbers = self.some[_NUMBERS : 4 + len(self.cuts)]
 
     @property
     def nbytes(self) -> int:
@@ -108,6 +111,13 @@ class Segments:
             return 4 + len(self.cuts) + bisect_right(self.texts, value)  # type: ignore[type-var]
         return _MISSING if value is None else _TRUE if value else _FALSE
 
+    def fall(self, value: Value | None) -> tuple[bitarray, float, float]:
+        """(the row of bits that a value falls in, the value as the cells want it: see `bounds`)"""
+        if type(value) is str:
+            code = self.codes.of.get(value, -1.0)
+            return self.some[self.row(value)], code, -code
+        return self.some[self.row(value)], *number_pair(value)
+
     # Setting slots
 
     def fill(self, octets: Octets, least: Floats, greatest: Floats) -> None:
@@ -116,15 +126,15 @@ class Segments:
         stop = np.searchsorted(self._cuts, greatest, "right") + _NUMBERS
         free = (least == -inf) & (greatest == inf)
         start[free], stop[free] = 0, _BEYOND
-        lows, highs = octets.spread(start), octets.spread(stop)
-        octets.write(self._cells, (self._rank < lows) | (self._rank > highs))
+        lows, highs = start.astype(np.uint8), stop.astype(np.uint8)
+        octets.write(self._cells, (self._rank >= lows) & (self._rank <= highs))
 
     def set(self, slot: int, predicate: Predicate) -> None:
         """Narrow one slot, which was filled before, by any predicate."""
-        out = np.full(self.rows, 1 << (slot & 7), np.uint8)
+        kept = np.full(self.rows, _ALL & ~(1 << (slot & 7)), np.uint8)
         for start, stop in self.place(predicate):
-            out[start:stop] = 0
-        self._cells[:, slot >> 3] |= out
+            kept[start:stop] = _ALL
+        self._cells[:, slot >> 3] &= kept
 
     def place(self, predicate: Predicate) -> Spans:
         """In which rows a value may satisfy the predicate."""

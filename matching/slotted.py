@@ -2,7 +2,7 @@
 
 * `cells` (see `bounds`) have each slot's bounds. A slot is `odd` if they do not say all of it; then its
   predicates are asked one by one. It is `vague` if it is more than intervals of numbers.
-* Bits are set for many slots at once. Until then a slot is `staged`: dead to the bits, and compared by each
+* Bits are set for many slots at once. Until then a slot is `staged`: not `placed`, and compared by each
   match. So inserts are cheap, and removes even more: the bits of a free slot mean nothing.
 * Segments are cut anew when twice as many slots were set as there were when they were cut last. The new ones
   are filled beside the old ones, a chunk of slots with each placing and each unit of `work`.
@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from struct import Struct
 
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from grapevine.filters.normal import Op, Predicate
+from grapevine.filters.normal import Op, Predicate, Value
 from matching import cuts
 from matching.bounds import number_bounds
 from matching.cutting import LABEL
@@ -29,6 +29,8 @@ from matching.segments import Segments
 from matching.slots import Slots
 
 Ints = npt.NDArray[np.int64]
+Fall = Callable[[Value | None], tuple[bitarray, float, float]]
+Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
 
 STAGED = 256  # slots placed at once
 SOON = 64  # slots that an attribute has before it is cut at all
@@ -59,7 +61,7 @@ class Slotted:
         self._take_width()
         self._staged: dict[int, None] = {}
         self._seen = 0  # staged slots that matches had to look at
-        self._dead = _ones(self.capacity)  # free or staged
+        self._placed = bitarray(self.capacity, endian="little")  # neither free nor staged
         self._odd = bitarray(self.capacity, endian="little")
         self._odds = 0
         self._vague = bitarray(self.capacity, endian="little")
@@ -153,7 +155,7 @@ class Slotted:
         self._unset(slot)
         self._staged.pop(slot, None)
         self._rows[slot] = None
-        self._dead[slot] = 1
+        self._placed[slot] = 0
         self._slots.give(slot, row.group)
         self._live -= 1
 
@@ -184,10 +186,11 @@ class Slotted:
         self._labels = np.concatenate((self._labels, np.zeros(more, LABEL)))
         self._groups = np.concatenate((self._groups, np.zeros(more, np.uint32)))
         self._cells = np.concatenate((self._cells, np.full((more, self._cells.shape[1]), -inf)))
-        self._dead.extend(_ones(more))
+        self._placed.extend(bitarray(more))
         self._odd.extend(bitarray(more))
         self._vague.extend(bitarray(more))
         self.capacity = self._end = capacity
+        self._plan_match()
         return True
 
     # Attributes without segments
@@ -222,15 +225,25 @@ class Slotted:
         self._cells = np.concatenate((self._cells, np.full((self.capacity, 2), -inf)), axis=1)
         self._take_width()
         for slot in slots:
-            self._dead[slot] = 1
+            self._placed[slot] = 0
             self._stage(slot, self.predicates(slot))
 
     def _take_width(self) -> None:
         """How the cells of a slot are written, and as what comparisons of them are read."""
         width = self._cells.shape[1]
+        self._point = np.zeros(width)  # of the publication that is being matched
+        self._at: memoryview[float] = memoryview(self._point)  # type: ignore[arg-type]
         self._cell = Struct(f"{width}d")
         self._word = np.dtype(f"u{8 if width % 8 == 0 else 4 if width % 4 == 0 else 2}")
-        self._true = np.ones(8, np.bool_).view(self._word)[0]
+        self._one_word = width == self._word.itemsize
+        self._plan_match()
+
+    def _plan_match(self) -> None:
+        """What a match must know of each table, so that it looks up nothing else."""
+        self._plan: list[Step] = [
+            (table.attribute, table.cuts, table.numbers, table.fall, 2 * table.index, 2 * table.index + 1)
+            for table in self.tables
+        ]
 
     # Bits
 
@@ -246,7 +259,7 @@ class Slotted:
             for table in self._tables():
                 self._fill(table, slots, octets)
                 table.placed += len(staged)
-            self._dead[staged] = 0
+            self._placed[staged] = 1
             self._staged.clear()
             self._seen = 0
         self._cut_on()
@@ -294,12 +307,13 @@ class Slotted:
         if end == self._slots.used:
             self.tables[table.index] = self._table[table.attribute] = table
             self._next = None
+            self._plan_match()
 
     def _cuts(self, table: Segments) -> tuple[list[float], list[str]]:
         """From the bounds of a sample of the slots."""
         used = self._slots.used
         slots = np.arange(0, used, used // _SAMPLE + 1)
-        slots = slots[~self._are(self._dead, slots)]
+        slots = slots[self._are(self._placed, slots)]
         vague = self._are(self._vague, slots)
         cells = self._cells[slots[~vague], 2 * table.index : 2 * table.index + 2]
         found = [
@@ -317,9 +331,3 @@ class Slotted:
         most = min(cuts.MAX_CUTS, 2 * self._live // cuts.BOUNDS + 1)
         for_texts = round(most * share)
         return cuts.number_cuts(numbers, most - for_texts), cuts.text_cuts(texts, for_texts)
-
-
-def _ones(length: int) -> bitarray:
-    bits = bitarray(length, endian="little")
-    bits.setall(1)
-    return bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,15 @@ pytestmark = pytest.mark.skipif(compiled is None, reason="built without a compil
 
 
 def bits(text: str, length: int = 64) -> bitarray:
-    return bitarray(text.ljust(length, "1"), endian="little")
+    return bitarray(text.ljust(length, "0"), endian="little")
 
 
-def test_slots_are_out_of_no_row_and_below_the_point() -> None:
-    rows = [bits("0000"), bits("0100")]
+def ones(length: int) -> bitarray:
+    return ~bitarray(length, endian="little")
+
+
+def test_slots_are_in_all_rows_and_below_the_point() -> None:
+    rows = [bits("1111"), bits("1011")]
     cells = np.full((64, 2), -np.inf)
     cells[2] = 5, -5
     cells[3] = 6, -6
@@ -30,7 +35,7 @@ def test_slots_are_out_of_no_row_and_below_the_point() -> None:
 
 
 def test_each_group_is_found() -> None:
-    rows = [bitarray(8192, endian="little")]
+    rows = [ones(8192)]
     cells = np.zeros((8192, 1))
     cells[:4000] = 1
     groups = (np.arange(8192) // 100).astype(np.uint32) * 1024  # all in one place of the table of those seen
@@ -41,7 +46,7 @@ def test_each_group_is_found() -> None:
 
 
 def test_many_slots() -> None:
-    rows = [bitarray(8192, endian="little")]
+    rows = [ones(8192)]
     found = np.frombuffer(compiled.slots(rows, np.zeros((8192, 1)), [0.0]), np.int64)
     assert found.tolist() == list(range(8192))
 
@@ -57,14 +62,14 @@ def test_columns() -> None:
     ("name", "arguments"),
     [
         ("slots", ([], np.zeros((64, 1)), [0.0])),
-        ("slots", ([bits("0"), bits("0", 128)], np.zeros((128, 1)), [0.0])),
+        ("slots", ([bits("1"), bits("1", 128)], np.zeros((128, 1)), [0.0])),
         ("slots", ([bitarray(40, endian="little")], np.zeros((64, 1)), [0.0])),
-        ("slots", ([bits("0")], np.zeros((63, 1)), [0.0])),
-        ("slots", ([bits("0")], np.zeros((64, 1)), [0.0, 0.0])),
-        ("slots", ([bits("0")], np.zeros((64, 200)), [0.0] * 200)),
-        ("slots", ((bits("0"),), np.zeros((64, 1)), [0.0])),
-        ("sids", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.int64))),
-        ("groups", ([bits("0")], np.zeros((64, 1)), [0.0], np.zeros(63, np.uint32))),
+        ("slots", ([bits("1")], np.zeros((63, 1)), [0.0])),
+        ("slots", ([bits("1")], np.zeros((64, 1)), [0.0, 0.0])),
+        ("slots", ([bits("1")], np.zeros((64, 200)), [0.0] * 200)),
+        ("slots", ((bits("1"),), np.zeros((64, 1)), [0.0])),
+        ("sids", ([bits("1")], np.zeros((64, 1)), [0.0], np.zeros(63, np.int64))),
+        ("groups", ([bits("1")], np.zeros((64, 1)), [0.0], np.zeros(63, np.uint32))),
         ("below", (np.zeros((2, 10)), 10, 11, [0.0])),
         ("below", (np.zeros((2, 10)), 10, 10, [0.0] * 3)),
         ("below", (np.zeros((2, 10)), 10, -1, [0.0])),
@@ -73,6 +78,59 @@ def test_columns() -> None:
 def test_wrong_sizes_are_refused(name: str, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match=r"rows|cells|point|groups|sids"):
         getattr(compiled, name)(*arguments)
+
+
+class Calls:
+    """Stands for a table: what is no float falls where it says."""
+
+    def __init__(self) -> None:
+        self.values: list[object] = []
+
+    def fall(self, value: object) -> tuple[str, float, float]:
+        self.values.append(value)
+        return "called", 7.0, 8.0
+
+
+def test_a_publication_falls_into_the_rows_of_its_values() -> None:
+    table = Calls()
+    plan = [("a", [1.0, 2.0], ["r0", "r1", "r2"], table.fall), ("b", [], ["only"], table.fall)]
+    fallen = compiled.fallen
+    for value, row in ((0.5, "r0"), (1.0, "r1"), (1.5, "r1"), (2.0, "r2"), (float("inf"), "r2")):
+        expected = ["placed", row, "only"], [value, -value, 3.0, -3.0]
+        assert fallen("placed", plan, {"a": value, "b": 3.0}) == expected
+    assert not table.values
+    assert fallen("placed", plan, {"a": 1}) == (["placed", "called", "called"], [7.0, 8.0, 7.0, 8.0])
+    assert table.values == [1, None]
+    assert fallen("placed", plan, MappingProxyType({"a": 0.0, "b": 0.0}))[0] == ["placed", "r0", "only"]
+    assert fallen("placed", [], {}) == (["placed"], [])
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        (),
+        [("a", [], ["row"])],
+        [["a", [], ["row"], None]],
+        [("a", [1.0], ["row"], None)],
+        [("a", [1], ["row", "row"], None)],
+        [("a", (), ["row"], None)],
+    ],
+)
+def test_a_wrong_plan_is_refused(plan: Any) -> None:
+    with pytest.raises(ValueError, match="plan"):
+        compiled.fallen("placed", plan, {"a": 1.5})
+
+
+def test_what_fall_raises_is_raised() -> None:
+    def broken(value: object) -> Any:
+        raise KeyError(value)
+
+    with pytest.raises(KeyError):
+        compiled.fallen("placed", [("a", [], ["row"], broken)], {"a": "text"})
+    with pytest.raises(ValueError, match="fall"):
+        compiled.fallen("placed", [("a", [], ["row"], str)], {"a": "text"})
+    with pytest.raises(TypeError):
+        compiled.fallen("placed", [([], [], ["row"], str)], {"a": "text"})  # a name without a hash
 
 
 @pytest.mark.parametrize("name", ["bluedove", "quotes"])
