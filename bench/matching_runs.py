@@ -47,11 +47,12 @@ def match(name: str, subscriptions: int, data: Path | None) -> list[Row]:
 
 
 def _changes(engine: Engine, filters: list[Filter]) -> Row:
-    """A tree is loaded in bulk, so its inserts are those of single subscriptions after that."""
-    chosen = Random(2).sample(range(len(filters)), min(1000, len(filters)))
+    """Some leave and come again, into what they left free. A tree is loaded in bulk: its inserts are these."""
+    ours = isinstance(engine, Ours)
+    chosen = Random(2).sample(range(len(filters)), min(10_000 if ours else 1000, len(filters)))
     removed = changes_us(lambda sid: engine.remove(sid, filters[sid]), chosen)
     added = changes_us(lambda sid: engine.add(sid, filters[sid]), chosen)
-    return {"remove_us": removed} | ({} if isinstance(engine, Ours) else {"insert_us": added})
+    return {"remove_us": removed, "reinsert_us" if ours else "insert_us": added}
 
 
 def _bytes(kind: str, filters: list[Filter]) -> float | None:
@@ -76,13 +77,19 @@ def _bytes_of(make: Callable[[], Engine], filters: list[Filter]) -> int:
 
 
 def growth(name: str, subscriptions: int, data: Path | None) -> list[Row]:
-    """On all workloads, in steps of ten."""
-    rows = []
+    """On all workloads, in steps of ten.
+
+    `slope_us` is what a match costs beyond its share, for each thousand subscriptions. Its share is the cost
+    at a tenth of the size, times the matches there are for one there."""
+    rows: list[Row] = []
     for kind in WORKLOADS:
         size = 1000
         while size <= subscriptions:
             say(f"{kind}: {size:,}")
-            rows.append(_grown(kind, size, data))
+            row = _grown(kind, size, data)
+            before = rows[-1] if size > 1000 else row
+            share = before["best_mean_us"] * max(1, row["matches"] / before["matches"])
+            rows.append(row | {"slope_us": (row["best_mean_us"] - share) / (size / 1000)})
             size *= 10
     return rows
 

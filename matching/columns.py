@@ -25,11 +25,13 @@ from matching.profile import Profile
 from matching.row import Row, Split
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.uint32]
 Bools = npt.NDArray[np.bool_]
 Codes = dict[Value, int]
 Pair = tuple[float, float]
 _UNKNOWN = -1
+_EQ = int(Op.EQ)  # an enum's member costs more than the comparison
 
 
 class Columns:
@@ -48,7 +50,7 @@ class Columns:
         self._rows: list[Row] = []
         self._extra: dict[int, tuple[Predicate, ...]] = {}  # by slot
         self._cells = np.full((8, 32), -inf)
-        self._live = self._cells[:0, :0]
+        self._seen: Floats | None = None  # the cells in use, when a match has asked for them
         self._groups = np.zeros(32, np.int64)
         self._labels = np.zeros(32, LABEL)
         self._sids = np.zeros(32, np.int64)
@@ -104,15 +106,20 @@ class Columns:
     def _changed(self) -> None:
         self.sorted = False
         self._idle = 0
-        self._live = self._cells[: len(self._plan), : len(self._rows)]
+        self._seen = None
+
+    def _live(self) -> Floats:
+        if self._seen is None:
+            self._seen = self._cells[: len(self._plan), : len(self._rows)]
+        return self._seen
 
     def _constrain(self, slot: int, predicate: Predicate) -> None:
         bounds = number_bounds(predicate)
         if bounds is not None:
             self._bound(slot, predicate.attribute, None, bounds)
-        elif predicate.op == Op.EQ and isinstance(predicate.operand, str | bool):
+        elif predicate.op == _EQ and (type(operand := predicate.operand) is str or type(operand) is bool):
             codes = self._codes.setdefault(predicate.attribute, {})
-            code = codes.setdefault(predicate.operand, len(codes))
+            code = codes.setdefault(operand, len(codes))
             self._bound(slot, predicate.attribute, codes, (code, code))
         else:
             self._extra[slot] = (*self._extra.get(slot, ()), predicate)
@@ -151,7 +158,7 @@ class Columns:
     def _sort(self) -> None:
         count = len(self._rows)
         order = np.lexsort((self._labels[:count], self._groups[:count]))
-        self._live[:] = self._live[:, order]
+        self._live()[:] = self._live()[:, order]
         for array in (self._groups, self._labels, self._sids):
             array[:count] = array[:count][order]
         former = order.tolist()
@@ -199,7 +206,7 @@ class Columns:
         """Which rows have every cell at or below the point's."""
         if not point:
             return np.ones(len(self._rows), np.bool_)
-        below: Bools = np.logical_and.reduce(self._live <= np.array(point)[:, None])
+        below: Bools = np.logical_and.reduce(self._live() <= np.array(point)[:, None])
         return below
 
     def _passes(self, slot: int, attributes: Attributes) -> bool:
@@ -253,7 +260,7 @@ class Columns:
             if column is None:
                 mask[:] = False
             else:
-                mask &= self._live[column] >= bound
+                mask &= self._live()[column] >= bound
 
     def _vector(self, profile: Profile, numbers: Callable[[str], Pair], crossed: bool) -> list[float]:
         point: list[float] = []

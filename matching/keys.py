@@ -82,10 +82,23 @@ class Keys:
                 del self.accesses[predicate.attribute]
 
     def choose(self, conjunction: Conjunction) -> list[Key]:
-        equal = [p for p in conjunction if p.op == _EQ or p.op == _IN]
-        if equal:
-            attributes = [predicate.attribute for predicate in conjunction]
-            equal = [p for p in equal if _values(p) and attributes.count(p.attribute) == 1]
+        best: Group | None = None
+        name, least, spread = "", 0, 0
+        for predicate in conjunction:  # as `_choose` does, for what most filters are
+            if predicate.op == _IN:
+                return self._choose(conjunction)
+            if predicate.op == _EQ:
+                values = self.accesses[predicate.attribute].values
+                group = values[predicate.operand]  # type: ignore[index]
+                if best is None or (group.wanted, -len(values)) < (least, spread):
+                    best, name, least, spread = group, predicate.attribute, group.wanted, -len(values)
+        if best is None or [p.attribute for p in conjunction].count(name) > 1:
+            return self._choose(conjunction)
+        return [best.key]
+
+    def _choose(self, conjunction: Conjunction) -> list[Key]:
+        attributes = [predicate.attribute for predicate in conjunction]
+        equal = [p for p in conjunction if _values(p) and attributes.count(p.attribute) == 1]
         if not equal:
             return [_presence([self.accesses[p.attribute] for p in conjunction if p.op != _ABSENT])]
         best = min(equal, key=self._crowd) if len(equal) > 1 else equal[0]

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 import numpy as np
@@ -31,6 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 _MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
 _BEYOND = 255  # a row after all rows
+_EQ = int(Op.EQ)  # an enum's member costs more than the comparison
 _ALL = 255  # an octet of slots that are in
 
 
@@ -120,12 +121,18 @@ class Segments:
 
     # Setting slots
 
-    def fill(self, octets: Octets, least: Floats, greatest: Floats) -> None:
-        """Intervals of numbers for many slots, whatever they were; (-inf, inf) is no predicate at all."""
+    def fill(
+        self, octets: Octets, least: Floats, greatest: Floats, spans: Iterable[tuple[int, int, int]] = ()
+    ) -> None:
+        """Intervals of numbers for many slots, whatever they were; (-inf, inf) is no predicate at all.
+
+        `spans` has those that are others: which of the slots, its first row, the row after its last."""
         start = np.searchsorted(self._cuts, least, "right") + _NUMBERS
         stop = np.searchsorted(self._cuts, greatest, "right") + _NUMBERS
         free = (least == -inf) & (greatest == inf)
         start[free], stop[free] = 0, _BEYOND
+        for which, first, end in spans:
+            start[which], stop[which] = first, end - 1
         lows, highs = start.astype(np.uint8), stop.astype(np.uint8)
         octets.write(self._cells, (self._rank >= lows) & (self._rank <= highs))
 
@@ -142,6 +149,9 @@ class Segments:
         if bounds is not None:
             return [(self.row(bounds[0]), self.row(bounds[1]) + 1)]
         op, operand = predicate.op, predicate.operand
+        if op == _EQ:
+            row = self.row(operand)  # type: ignore[arg-type]
+            return [(row, row + 1)]
         texts, end = 4 + len(self.cuts), self.rows
         if op == Op.EXISTS:
             return [(_FALSE, end)]
@@ -149,8 +159,6 @@ class Segments:
             return [(_MISSING, _FALSE)]
         if op == Op.IN_CIRCLE or op == Op.NOT_IN_CIRCLE:
             return [(_NUMBERS, texts)]
-        if op == Op.EQ:
-            return self._values((operand,))  # type: ignore[arg-type]
         if op == Op.IN:
             return self._values(operand)  # type: ignore[arg-type]
         if op == Op.NE:

@@ -270,13 +270,26 @@ class Slotted:
         if not self._vagues:
             table.fill(octets, least, greatest)
             return
-        vague = self._are(self._vague, slots)
+        vague = self._are(self._vague, slots).nonzero()[0]
         least[vague], greatest[vague] = -inf, inf
-        table.fill(octets, least, greatest)
-        for slot in slots[vague].tolist():
-            for predicate in self.predicates(slot):
-                if predicate.attribute == table.attribute:
-                    table.set(slot, predicate)
+        spans, others = self._spans(table, slots[vague].tolist(), vague.tolist())
+        table.fill(octets, least, greatest, spans)
+        for slot, predicate in others:
+            table.set(slot, predicate)
+
+    def _spans(
+        self, table: Segments, slots: list[int], places: list[int]
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, Predicate]]]:
+        """Where slots that are no intervals of numbers are in: (those with one span of rows, the others)."""
+        spans: list[tuple[int, int, int]] = []
+        others: list[tuple[int, Predicate]] = []
+        for slot, place in zip(slots, places):
+            asked = [p for p in self.predicates(slot) if p.attribute == table.attribute]
+            if len(asked) == 1 and len(found := table.place(asked[0])) == 1:
+                spans.append((place, *found[0]))
+            else:
+                others += [(slot, predicate) for predicate in asked]
+        return spans, others
 
     def _are(self, bits: bitarray, slots: Ints) -> npt.NDArray[np.bool_]:
         octets = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
