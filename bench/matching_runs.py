@@ -47,7 +47,7 @@ def match(name: str, subscriptions: int, data: Path | None) -> list[Row]:
 
 
 def _changes(engine: Engine, filters: list[Filter]) -> Row:
-    """Some leave and come again, into what they left free. A tree is loaded in bulk: its inserts are these."""
+    """Some leave and come again, into free places. A tree is loaded in bulk and inserts only these."""
     ours = isinstance(engine, Ours)
     chosen = Random(2).sample(range(len(filters)), min(10_000 if ours else 1000, len(filters)))
     removed = changes_us(lambda sid: engine.remove(sid, filters[sid]), chosen)
