@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 Fall = Callable[[Value | None], tuple[bitarray, float, float]]
 Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
 
-STAGED = 256  # slots placed at once
+STAGED = 512  # slots placed at once
 SOON = 64  # slots that an attribute has before it is cut at all
 MAX_TABLES = 32
 MAX_CELLS = 1 << 19  # slots times tables: what bounds the time to grow
