@@ -29,6 +29,7 @@ from matching.segments import Segments
 from matching.slots import Slots
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Fall = Callable[[Value | None], tuple[bitarray, float, float]]
 Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
 
@@ -255,18 +256,18 @@ class Slotted:
         if self._staged:
             staged = sorted(self._staged)
             slots = np.array(staged, np.int64)
-            octets = Octets(slots)
+            octets, cells = Octets(slots), self._cells.take(slots, 0)
             for table in self._tables():
-                self._fill(table, slots, octets)
+                self._fill(table, slots, octets, cells)
                 table.placed += len(staged)
             self._placed[staged] = 1
             self._staged.clear()
             self._seen = 0
         self._cut_on()
 
-    def _fill(self, table: Segments, slots: Ints, octets: Octets) -> None:
+    def _fill(self, table: Segments, slots: Ints, octets: Octets, cells: Floats) -> None:
         column = 2 * table.index
-        least, greatest = self._cells[slots, column], -self._cells[slots, column + 1]
+        least, greatest = cells[:, column].copy(), -cells[:, column + 1]
         if not self._vagues:
             table.fill(octets, least, greatest)
             return
@@ -315,7 +316,7 @@ class Slotted:
         table, end = self._next, min(self._filled + _CHUNK, self._slots.used)
         if self._filled < end:
             slots = np.arange(self._filled, end)
-            self._fill(table, slots, Octets(slots))
+            self._fill(table, slots, Octets(slots), self._cells[self._filled : end])
         self._filled = end
         if end == self._slots.used:
             self.tables[table.index] = self._table[table.attribute] = table
