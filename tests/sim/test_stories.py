@@ -107,6 +107,21 @@ def test_a_broker_leaves_in_the_middle_of_a_stream(leaver: int) -> None:
     assert not story.oracle.reach.losses, "a departure is not a loss"
 
 
+def test_a_reader_that_stopped_holds_a_publisher_for_stall_s_only() -> None:
+    """DECISIONS 2: neither until its link is given up, nor until it is lost."""
+    story = Story(2).begin()
+    writer, reader = story.publisher("writer", 0), story.client("reader", 1)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    reader.pause(20.0)
+    writer.publish({"x": 1})
+    story.run_for(0.9)
+    assert not writer.idle, "what is in flight holds it"
+    story.wait(lambda: writer.idle, seconds=1.5)
+    story.wait(lambda: story.received(reader) == [1])
+    assert not story.judged()
+
+
 def leaving(story: Story, leaver: int, seconds: float) -> None:
     """It leaves, and one neighbour that has a publication of it unsettled is slow to answer."""
     story.network.clog(story.link(leaver - 1, leaver), story.world.now + seconds)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from grapevine.wire.messages import DISCONNECT, DROP_NEWEST, DROP_OLDEST, Publication
 from overlay.clients.backlog import Backlog
 from overlay.clients.deliveries import Deliveries
+from overlay.links.incoming import Incoming
+from overlay.links.settling import Settling
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["append", "take", "drop_oldest", "drop_newest"]), st.integers(0, 6)),
@@ -59,3 +61,18 @@ def test_the_oldest_or_the_newest_go() -> None:
 
 def test_or_the_subscriber() -> None:
     assert full(DISCONNECT).overrun
+
+
+def test_what_waits_in_the_backlog_holds_nobody() -> None:
+    """DECISIONS 2: only what is in flight does."""
+    deliveries = Deliveries(DROP_OLDEST, 10)
+    deliveries.limit = 2
+    in_flight, waiting = Settling(Incoming(10, lambda: None)), Settling(Incoming(10, lambda: None))
+    for record, first in ((in_flight, 1), (waiting, 4)):
+        more, ids = publications(first, 3)
+        deliveries.queue += more
+        deliveries.ids += ids
+        deliveries.hold(record)
+        deliveries.seal()
+        list(deliveries.take(10))
+    assert (in_flight.pending, waiting.pending) == (1, 0)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from grapevine.filters import EVERYTHING, parse
-from grapevine.wire import decode, encode, encode_attributes, encode_extension
+from grapevine.wire import decode, encode, encode_extension
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import ADDRESSES, HOPS, SUBSCRIPTION_IDS
 from grapevine.wire.messages import (
@@ -24,7 +22,6 @@ from grapevine.wire.messages import (
     Cut,
     Deliver,
     Done,
-    Hello,
     LeaveHeld,
     Marks,
     Message,
@@ -32,71 +29,16 @@ from grapevine.wire.messages import (
     Publish,
     Refuse,
     Resume,
-    Subscribe,
-    Subscription,
     SyncDone,
     TablesSent,
 )
 from grapevine.wire.relocation import TRACE
 from overlay.clients import attachments
-from overlay.core import Core
 from overlay.links.session import Kind
-from overlay.profiles import tree_broker
-from overlay.settings import CoreSettings
+from overlay.settings import CoreSettings, LinkSettings
 from overlay.tree.publications import Publications
+from tests.one_broker import BODY, Broker, attach, between, hello
 from tools.simulator.tables import behaviour
-
-BODY = encode_attributes({"x": 1})
-
-
-class Broker:
-    """A broker by itself, and links to it that anybody may hold."""
-
-    def __init__(self, settings: CoreSettings | None = None) -> None:
-        self.now = 0.0
-        self.core: Core = tree_broker("here", 1, settings or CoreSettings(), Random(1), ("tcp://here:1",))
-        self.core.start(0.0)
-        self.sent: list[Message] = []
-        self.batches: list[Batch | Deliver] = []
-        self.closed: list[int] = []
-        self.drain()
-
-    def drain(self) -> None:
-        out = self.core.flush(self.now)
-        self.sent += [message for message, _ in out.sends]
-        self.batches += [batch for _, batch in out.batches]
-        self.closed += out.closes
-        out.clear()
-        self.core.validate()
-
-    def link(self, number: int, kind: Kind, *messages: Message) -> None:
-        self.core.link_up(number, "key", kind, self.now)
-        self.say(number, *messages)
-
-    def say(self, number: int, *messages: Message) -> None:
-        for message in messages:
-            if isinstance(message, Batch | Publish):
-                self.core.publications(number, message, self.now)
-            else:
-                self.core.receive(number, message, self.now)
-            self.drain()
-
-    def pass_time(self, until: float) -> None:
-        while (deadline := self.core.next_deadline()) is not None and deadline <= until:
-            self.now = deadline
-            self.core.tick(self.now)
-            self.drain()
-        self.now = until
-
-
-def hello(name: str, epoch: int = 9, broker: int | None = None, answer: bool = False) -> Hello:
-    number = identify(name) if broker is None else broker
-    settings = CoreSettings().cluster_wide()
-    return Hello(1, 1, name, number, 2, epoch, answer, 100, settings, (number,), (f"tcp://{name}:1",))
-
-
-def attach(name: str, epoch: int = 9, resume: Resume | None = None) -> Attach:
-    return Attach(1, 1, name, identify(name), 5, epoch, 100, 0, resume)
 
 
 @pytest.mark.parametrize("second", [hello("a", 10), hello("b"), hello("a", answer=True), attach("quotes")])
@@ -182,16 +124,6 @@ def test_a_subscriber_cuts_nobodys_publications() -> None:
     assert not broker.core.clients[identify("reader")].out.cuts
 
 
-def between(reader: str, writer: str) -> Broker:
-    """A broker with two neighbours: all that `writer` publishes is for `reader`."""
-    broker = Broker()
-    broker.link(1, Kind.PEER, hello(reader), TablesSent(), SyncDone())
-    broker.link(2, Kind.PEER, hello(writer), TablesSent(), SyncDone())
-    there = identify(reader)
-    broker.say(1, Subscribe(1, Subscription(there, 1, there, (there,), EVERYTHING)))
-    return broker
-
-
 def test_what_went_too_far_is_cut_whoever_else_is_in_the_batch() -> None:
     """Only the last publisher's were looked at: the next broker could not decode the others."""
     broker = between("reader", "writer")
@@ -232,6 +164,20 @@ def test_publishers_that_nobody_advertises_fill_nothing() -> None:
         broker.say(3, Marks(9, client.out.sent, client.out.sent, client.out.sent + 100))
     assert publications.seen.last == {(1, 7): 1}
     assert len(publications._told) <= 1
+
+
+def test_a_neighbour_that_is_away_is_lost_when_what_waits_for_it_fills_a_window() -> None:
+    """DECISIONS 4: its publishers hear of it, instead of waiting for it."""
+    broker = between("reader", "writer", LinkSettings(window=10))
+    broker.link(3, Kind.CLIENT, attach("c"), ClientAdvertise(1, 0, EVERYTHING))
+    broker.core.link_down(1, broker.now)
+    for number in range(1, 11):
+        assert identify("reader") in broker.core.peers
+        broker.say(3, Publish(9, number, [Publication(BODY, b"", number)]))
+    assert identify("reader") not in broker.core.peers
+    incoming = broker.core.clients[identify("c")].incoming
+    assert incoming.settled == 10
+    assert [cut.first for cut in incoming.cuts] == list(range(1, 11))
 
 
 def test_publications_on_the_wrong_kind_of_link_move_no_mark() -> None:
