@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SETTLE_S = 30.0
 MASTER = "local[4]"  # three feeds at once, each waits most of the time
-START_S = 90.0
+START_S = 300.0  # twelve where nothing else runs
 
 
 class Feeds(Protocol):
