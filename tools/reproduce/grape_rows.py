@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from statistics import mean
-from time import perf_counter
+from time import process_time
 
 from tools.reproduce.grape_experiment import Outcome
 from tools.reproduce.grape_selection import Evaluated, evaluate_random
@@ -208,4 +208,4 @@ def selection(done: Done) -> Iterator[Row]:
 
 
 def timed(seed: int, brokers: int) -> Evaluated:
-    return evaluate_random(seed, brokers, perf_counter)
+    return evaluate_random(seed, brokers, process_time)
