@@ -154,34 +154,74 @@ static int append(PyObject *queue, PyObject *object) {
     return done == NULL ? -1 : 0;
 }
 
-static int append_all(PyObject *object, PyObject *queues, PyObject *listed, PyObject *ids) {
-    if (!PyList_Check(queues) || !PyList_Check(listed) || !PyTuple_Check(ids) ||
-        PyList_GET_SIZE(listed) > PyTuple_GET_SIZE(ids)) {
-        PyErr_SetString(PyExc_TypeError, "not a route and its fan");
+/* Appends objects[start:end] to one queue: at once, where the queue is not a list and would be called for each. */
+static int take(PyObject *queue, PyObject *objects, Py_ssize_t start, Py_ssize_t end) {
+    if (PyList_CheckExact(queue)) {
+        for (Py_ssize_t i = start; i < end; i++)
+            if (PyList_Append(queue, PyList_GET_ITEM(objects, i)) < 0) return -1;
+        return 0;
+    }
+    PyObject *part = PyList_GetSlice(objects, start, end);
+    PyObject *taken = part == NULL ? NULL : PyNumber_InPlaceAdd(queue, part);
+    Py_XDECREF(part);
+    Py_XDECREF(taken);
+    return taken == NULL ? -1 : 0;
+}
+
+/* objects[start:end], whose routes all end in this fan. */
+static int take_stretch(PyObject *objects, PyObject *routes, Py_ssize_t start, Py_ssize_t end, PyObject *fan,
+                        PyMemberDescrObject **members) {
+    PyObject *queues = value_of(fan, members[2]), *listed = queues == NULL ? NULL : value_of(fan, members[3]), *ids;
+    if (listed == NULL) return -1;
+    if (!PyList_Check(queues) || !PyList_Check(listed)) {
+        PyErr_SetString(PyExc_TypeError, "not a fan");
         return -1;
     }
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(queues); k++)
-        if (append(PyList_GET_ITEM(queues, k), object) < 0) return -1;
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(listed); k++)
-        if (append(PyList_GET_ITEM(listed, k), PyTuple_GET_ITEM(ids, k)) < 0) return -1;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(queues); k++) {
+        PyObject *queue = Py_NewRef(PyList_GET_ITEM(queues, k));
+        int taken = PyList_GET_SIZE(objects) < end ? -1 : take(queue, objects, start, end);
+        Py_DECREF(queue);
+        if (taken < 0) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a run that shrinks");
+            return -1;
+        }
+    }
+    for (Py_ssize_t i = start; i < end && i < PyList_GET_SIZE(routes); i++) {
+        if ((ids = value_of(PyList_GET_ITEM(routes, i), members[1])) == NULL) return -1;
+        if (!PyTuple_Check(ids) || PyList_GET_SIZE(listed) > PyTuple_GET_SIZE(ids)) {
+            PyErr_SetString(PyExc_TypeError, "not a route of this fan");
+            return -1;
+        }
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(listed); k++)
+            if (append(PyList_GET_ITEM(listed, k), PyTuple_GET_ITEM(ids, k)) < 0) return -1;
+    }
     return 0;
 }
 
 static PyObject *scatter(PyObject *self, PyObject *arguments) {
     PyObject *objects, *routes, *last = NULL;
-    PyMemberDescrObject *fan_member, *ids_member, *queues_member, *listed_member;
+    PyMemberDescrObject *members[4];
     if (!PyArg_ParseTuple(arguments, "O!O!(O&O&O&O&)", &PyList_Type, &objects, &PyList_Type, &routes, is_member,
-                          &fan_member, is_member, &ids_member, is_member, &queues_member, is_member, &listed_member))
+                          &members[0], is_member, &members[1], is_member, &members[2], is_member, &members[3]))
         return NULL;
     PyObject *fans = PyDict_New();
-    for (Py_ssize_t i = 0; fans != NULL && i < PyList_GET_SIZE(objects) && i < PyList_GET_SIZE(routes); i++) {
-        PyObject *route = PyList_GET_ITEM(routes, i), *fan = value_of(route, fan_member), *ids, *queues, *listed;
-        if (fan == NULL || (ids = value_of(route, ids_member)) == NULL ||
-            (queues = value_of(fan, queues_member)) == NULL || (listed = value_of(fan, listed_member)) == NULL ||
-            append_all(PyList_GET_ITEM(objects, i), queues, listed, ids) < 0 ||
-            (fan != last && PyDict_SetItem(fans, fan, Py_None) < 0))
+    Py_ssize_t start = 0, count = PyList_GET_SIZE(objects);
+    if (PyList_GET_SIZE(routes) < count) count = PyList_GET_SIZE(routes);
+    for (Py_ssize_t i = 0; fans != NULL && i <= count; i++) {
+        PyObject *fan = NULL;
+        if (i < count && i < PyList_GET_SIZE(routes)) {
+            if ((fan = value_of(PyList_GET_ITEM(routes, i), members[0])) == NULL) {
+                Py_CLEAR(fans);
+                break;
+            }
+        }
+        if (fan == last) continue;
+        if (last != NULL && take_stretch(objects, routes, start, i, last, members) < 0)
+            Py_CLEAR(fans);
+        else if (fan != NULL && PyDict_SetItem(fans, fan, Py_None) < 0) /* keeps it alive, too */
             Py_CLEAR(fans);
         last = fan;
+        start = i;
     }
     return fans;
 }
