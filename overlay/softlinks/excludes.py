@@ -63,7 +63,11 @@ class Stamped:
         self.queue.append(extended_one(publication, EXTENDED, self.block))
 
     def __iadd__(self, publications: Iterable[Publication], /) -> Stamped:
-        self.queue += extended(list(publications), EXTENDED, self.block)
+        run = publications if isinstance(publications, list) else list(publications)
+        if len(run) == 1:  # a call of the compiled loop costs more than the copy
+            self.append(run[0])
+        else:
+            self.queue += extended(run, EXTENDED, self.block)
         return self
 
 
