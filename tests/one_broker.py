@@ -30,11 +30,16 @@ BODY = encode_attributes({"x": 1})
 class Broker:
     """A broker by itself, and links to it that anybody may hold."""
 
-    def __init__(self, settings: CoreSettings | None = None) -> None:
+    def __init__(self, settings: CoreSettings | None = None, *known: str) -> None:
+        """`known` are the neighbours that it had before a restart."""
         self.now = 0.0
-        self.core: Core = tree_broker("here", 1, settings or CoreSettings(), Random(1), ("tcp://here:1",))
+        had = tuple((name, (f"tcp://{name}:1",)) for name in known)
+        self.core: Core = tree_broker(
+            "here", 1, settings or CoreSettings(), Random(1), ("tcp://here:1",), had
+        )
         self.core.start(0.0)
         self.sent: list[Message] = []
+        self.told: dict[int, list[Message]] = {}  # the same by link
         self.batches: list[Batch | Deliver] = []
         self.closed: list[int] = []
         self.drain()
@@ -42,6 +47,9 @@ class Broker:
     def drain(self) -> None:
         out = self.core.flush(self.now)
         self.sent += [message for message, _ in out.sends]
+        for message, links in out.sends:
+            for number in links:
+                self.told.setdefault(number, []).append(message)
         self.batches += [batch for _, batch in out.batches]
         self.closed += out.closes
         out.clear()
@@ -59,6 +67,9 @@ class Broker:
                 self.core.receive(number, message, self.now)
             self.drain()
 
+    def has_said(self, number: int, kind: type[Message]) -> bool:
+        return any(isinstance(message, kind) for message in self.told.get(number, ()))
+
     def pass_time(self, until: float) -> None:
         while (deadline := self.core.next_deadline()) is not None and deadline <= until:
             self.now = deadline
@@ -67,10 +78,17 @@ class Broker:
         self.now = until
 
 
-def hello(name: str, epoch: int = 9, broker: int | None = None, answer: bool = False) -> Hello:
+def hello(
+    name: str,
+    epoch: int = 9,
+    broker: int | None = None,
+    answer: bool = False,
+    incarnation: int = 2,
+    resume: Resume | None = None,
+) -> Hello:
     number = identify(name) if broker is None else broker
-    settings = CoreSettings().cluster_wide()
-    return Hello(1, 1, name, number, 2, epoch, answer, 100, settings, (number,), (f"tcp://{name}:1",))
+    settings, addresses = CoreSettings().cluster_wide(), (f"tcp://{name}:1",)
+    return Hello(1, 1, name, number, incarnation, epoch, answer, 100, settings, (number,), addresses, resume)
 
 
 def attach(name: str, epoch: int = 9, resume: Resume | None = None) -> Attach:

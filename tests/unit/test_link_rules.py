@@ -10,10 +10,12 @@ from grapevine.wire.messages import (
     RESENT,
     Advertise,
     Advertisement,
+    Attached,
     Batch,
     ClientAdvertise,
     ClientSubscribe,
     ClientUnadvertise,
+    Confirmed,
     Deliver,
     Detach,
     Marks,
@@ -21,12 +23,15 @@ from grapevine.wire.messages import (
     Publication,
     Publish,
     Reset,
+    Resume,
+    Subscribe,
+    Subscription,
     SyncDone,
     TablesSent,
     Unadvertise,
 )
 from overlay.links.session import Kind
-from tests.one_broker import BODY, attach, between, hello
+from tests.one_broker import BODY, Broker, attach, between, hello
 
 
 def test_sent_again_is_passed_on_and_delivered_once() -> None:
@@ -49,6 +54,61 @@ def test_publications_of_an_unknown_epoch_are_answered_with_reset() -> None:
     broker.say(2, Batch(5, 1, 0, 0, 100, [Publication(BODY, b"", 1, 0, 7, 8)]))
     assert isinstance(broker.sent[-1], Reset) and not broker.batches
     assert broker.core.peers[identify("writer")].incoming.received == 0
+
+
+@pytest.mark.parametrize(("incarnation", "resume", "again"), [(2, 9, [2]), (2, 8, [1, 2]), (3, 9, [1, 2])])
+def test_an_epoch_goes_on_where_both_have_stayed_alive(
+    incarnation: int, resume: int, again: list[int]
+) -> None:
+    """DECISIONS 9: after what was received, as it was; else everything unsettled, marked as sent before."""
+    broker = between("reader", "writer")
+    two = [Publication(BODY, b"", n, 0, 7, 8) for n in (1, 2)]
+    broker.say(2, Batch(9, 1, 0, 0, 100, two))
+    broker.core.link_down(1, broker.now)
+    broker.batches.clear()
+    greeting = hello("reader", 20, incarnation=incarnation, resume=Resume(resume, 1, 0))
+    broker.link(4, Kind.PEER, greeting, TablesSent(), SyncDone())
+    (batch,) = broker.batches
+    assert [p.sequence for p in batch.publications] == again
+    goes_on = len(again) == 1
+    assert (batch.epoch, batch.first) == ((9, 2) if goes_on else (20, 1))
+    assert all(bool(p.flags & RESENT) is not goes_on for p in batch.publications)
+
+
+def test_sync_done_waits_for_all_other_neighbours_and_clients_for_everybodys() -> None:
+    """DECISIONS 11: a restarted broker would settle what it cannot route yet."""
+    broker = Broker(None, "a", "b")
+    broker.link(3, Kind.CLIENT, attach("c"))
+    broker.link(1, Kind.PEER, hello("a"), TablesSent())
+    broker.link(2, Kind.PEER, hello("b"), TablesSent())
+    assert not broker.has_said(1, SyncDone) and not broker.has_said(2, SyncDone)
+    broker.say(1, SyncDone())
+    assert broker.has_said(2, SyncDone) and not broker.has_said(1, SyncDone)
+    assert not broker.has_said(3, Attached)
+    broker.say(2, SyncDone())
+    assert broker.has_said(1, SyncDone) and broker.has_said(3, Attached)
+
+
+def test_sync_done_waits_until_what_was_announced_is_confirmed() -> None:
+    broker = Broker()
+    broker.link(3, Kind.CLIENT, attach("c"), ClientAdvertise(1, 0, EVERYTHING))
+    broker.link(1, Kind.PEER, hello("a"), TablesSent())
+    assert not broker.has_said(1, SyncDone)
+    (told,) = (message for message in broker.told[1] if isinstance(message, Advertise))
+    broker.say(1, Confirmed(told.stamp))
+    assert broker.has_said(1, SyncDone)
+
+
+def test_publications_wait_for_the_other_sides_sync_done() -> None:
+    broker = Broker()
+    there = identify("reader")
+    subscribe = Subscribe(1, Subscription(there, 1, there, (there,), EVERYTHING))
+    broker.link(2, Kind.PEER, hello("writer"), TablesSent(), SyncDone())
+    broker.link(1, Kind.PEER, hello("reader"), subscribe, TablesSent())
+    broker.say(2, Batch(9, 1, 0, 0, 100, [Publication(BODY, b"", 1, 0, 7, 8)]))
+    assert not broker.batches
+    broker.say(1, SyncDone())
+    assert len(broker.batches) == 1
 
 
 @pytest.mark.parametrize("end", [ClientUnadvertise(2, 0), Detach()])
