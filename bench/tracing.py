@@ -1,6 +1,6 @@
 """`python -m bench.tracing`: what POP's and GRAPE's tracing cost, in broker microseconds per publication.
 
-    python -m bench.tracing [--algorithms pop,grape] [--pairs 20] [--publications 1000000] [-o json|table]
+    python -m bench.tracing [--algorithms pop,grape] [--pairs 20] [--publications 400000] [-o json|table]
 
 Two brokers in a chain live through all pairs; each pair is T1 with tracing off, on, on, off (the next one
 the other way round), so that a machine that becomes slower during a pair is so for both sides alike. They
@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("bench.tracing", description="what tracing costs")
     parser.add_argument("--algorithms", default="pop,grape")
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--publications", type=int, default=1_000_000)
+    parser.add_argument("--publications", type=int, default=400_000)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
     rows = [compare(name, options.pairs, options.publications) for name in options.algorithms.split(",")]
