@@ -161,7 +161,7 @@ class NamespaceLab(Lab):
         super().__init__(directory)
         self.hosts = hosts
         self.tag = f"gv{SystemRandom().randrange(NAMED)}"
-        self.net = f"10.213.{SystemRandom().randrange(1, 255)}"
+        self.net = _free_net()
 
     def host(self, number: int) -> str:
         """Brokers go round the hosts."""
@@ -205,6 +205,13 @@ class NamespaceLab(Lab):
         for number in range(1, self.hosts + 1):
             subprocess.run(["ip", "netns", "del", f"{self.tag}-{number}"], capture_output=True)
         subprocess.run(["ip", "link", "del", self.tag], capture_output=True)
+
+
+def _free_net() -> str:
+    """One that no other lab has, nor the rest of one that was killed."""
+    taken = _ip("-4", "-brief", "address")
+    nets = [f"10.213.{number}" for number in range(1, 255)]
+    return SystemRandom().choice([net for net in nets if f" {net}." not in taken])
 
 
 def _words(pid: str) -> str:
