@@ -164,8 +164,7 @@ class Planes(Quiet):
         if plane is not None and plane.waiting is not None:
             self._wait(plane.waiting, client, batch, repeated)
             return
-        if plane is not None:
-            self._stamp(batch.publications, plane)
+        self.publications.plane = 0 if plane is None else plane.number
         self.publications.accept(client, batch, repeated, now)
 
     def _stamp(self, publications: list[Publication], plane: Plane) -> None:

@@ -63,6 +63,7 @@ class Publications(Quiet):
         # Set by others: which links the matching groups are served by, which publications a leaving
         # broker's heirs get in its place, and the delivery log.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
+        self.plane = 0  # what local publishers' are stamped with
         self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
         self.instead: dict[Remote, Remote] = {}
         # Publications of a local publisher may be traced, and pass here traced.
@@ -83,7 +84,7 @@ class Publications(Quiet):
         assert isinstance(client, Client)
         source = publisher, incarnation = client.id, client.incarnation
         publications = batch.publications[repeated:] if repeated else batch.publications
-        stamp(publications, publisher, incarnation, now)
+        stamp(publications, publisher, incarnation, now, self.plane)
         record = Settling(client.incoming)
         routes: dict[bytes, Route] = client.routes.at(self.subscriptions.generation)
         if not client.unrestricted:

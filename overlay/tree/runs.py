@@ -48,16 +48,16 @@ _GATHERED = (_SESSION.out, _OUTGOING.queue, _OUTGOING.ids)
 _ROUTED = (_ROUTE.fan, _ROUTE.ids, _FAN.queues, _FAN.listed)
 
 
-def stamp(run: list[Publication], publisher: int, incarnation: int, now: float) -> None:
+def stamp(run: list[Publication], publisher: int, incarnation: int, now: float, plane: int = 0) -> None:
     """What a publisher's first broker fills in, whatever the publisher wrote there."""
     if compiled is not None:
-        compiled.stamp(run, _STAMPED, (publisher, incarnation, now, 0, 0, b""))
+        compiled.stamp(run, _STAMPED, (publisher, incarnation, now, 0, plane, b""))
         return
     for publication in run:
         publication.publisher = publisher
         publication.incarnation = incarnation
         publication.accepted_at = now
-        publication.hops = publication.plane = 0
+        publication.hops, publication.plane = 0, plane
         publication.extension = b""
 
 

@@ -58,8 +58,9 @@ def test_a_stamp_is_on_every_publication(
     monkeypatch.setattr(runs, "compiled", compiled)
     run = publications([1, 2])
     runs.stamp(run, 1 << 60, 7, 2.5)
-    runs.stamp(run[:1], 9, 7, 2.5)
-    assert [(p.publisher, p.incarnation, p.accepted_at) for p in run] == [(9, 7, 2.5), (1 << 60, 7, 2.5)]
+    runs.stamp(run[:1], 9, 7, 2.5, plane=4)
+    stamped = [(p.publisher, p.incarnation, p.accepted_at, p.plane) for p in run]
+    assert stamped == [(9, 7, 2.5, 4), (1 << 60, 7, 2.5, 0)]
 
 
 @both
