@@ -18,6 +18,7 @@ from grapevine.wire.messages import (
     Confirmed,
     Deliver,
     Detach,
+    Done,
     Marks,
     Message,
     Publication,
@@ -31,6 +32,7 @@ from grapevine.wire.messages import (
     Unadvertise,
 )
 from overlay.links.session import Kind
+from overlay.settings import CoreSettings, TreeSettings
 from tests.one_broker import BODY, Broker, attach, between, hello
 
 
@@ -73,6 +75,31 @@ def test_an_epoch_goes_on_where_both_have_stayed_alive(
     goes_on = len(again) == 1
     assert (batch.epoch, batch.first) == ((9, 2) if goes_on else (20, 1))
     assert all(bool(p.flags & RESENT) is not goes_on for p in batch.publications)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_of_two_that_dial_each_other_the_link_of_the_lower_id_stays(lower: bool) -> None:
+    """DECISIONS 12: else both close the other's, for ever."""
+    names = (f"b{number}" for number in range(100))
+    name = next(name for name in names if (identify(name) < identify("here")) is lower)
+    broker = Broker(CoreSettings(tree=TreeSettings(neighbours=(f"tcp://{name}:1",))))
+    broker.core.link_up(1, "key", Kind.PEER, broker.now, dial=1)
+    broker.drain()
+    broker.link(2, Kind.PEER, hello(name, 10))  # its greeting crosses ours
+    broker.say(1, hello(name, answer=True))
+    link = broker.core.peers[identify(name)].link
+    assert link is not None and link.number == (2 if lower else 1)
+    assert broker.closed == [1 if lower else 2]
+
+
+def test_a_publishers_name_is_used_once_in_the_overlay() -> None:
+    """DECISIONS 15: a publisher is known by its name, and so are its duplicates."""
+    broker = between("reader", "writer")
+    there, quotes = identify("writer"), identify("quotes")
+    broker.say(2, Advertise(1, Advertisement(there, 1, there, "writer", quotes, 99, "quotes", EVERYTHING)))
+    broker.link(3, Kind.CLIENT, attach("quotes"), ClientAdvertise(1, 0, EVERYTHING))
+    (done,) = (message for message in broker.told[3] if isinstance(message, Done))
+    assert done.outcome == "not-allowed" and "writer" in done.text
 
 
 def test_sync_done_waits_for_all_other_neighbours_and_clients_for_everybodys() -> None:
