@@ -67,6 +67,7 @@ class Slotted:
         self._odds = 0
         self._vague = bitarray(self.capacity, endian="little")
         self._vagues = 0
+        self._vague_in: dict[str, bitarray] = {}  # attribute with segments -> slots that are vague by it
         self._end = self.capacity  # `last` has taken what lies behind
 
     def __len__(self) -> int:
@@ -131,6 +132,7 @@ class Slotted:
         Numbers of texts and bounds of numbers share columns, because the bits have told the types apart.
         """
         self._make_vague(slot)
+        self._vague_in[table.attribute][slot] = 1
         if predicate.op == Op.EQ and isinstance(predicate.operand, str):
             code = table.codes.use(predicate.operand)
             return code, code
@@ -168,7 +170,9 @@ class Slotted:
             table = self._table.get(predicate.attribute)
             if table is None:
                 self._unask(slot, predicate.attribute)
-            elif predicate.op == Op.EQ and isinstance(predicate.operand, str):
+                continue
+            self._vague_in[predicate.attribute][slot] = 0
+            if predicate.op == Op.EQ and isinstance(predicate.operand, str):
                 table.codes.drop(predicate.operand)
         self._odds -= self._odd[slot]
         self._vagues -= 1
@@ -189,7 +193,8 @@ class Slotted:
         self._cells = np.concatenate((self._cells, np.full((more, self._cells.shape[1]), -inf)))
         self._placed.extend(bitarray(more))
         self._odd.extend(bitarray(more))
-        self._vague.extend(bitarray(more))
+        for bits in (self._vague, *self._vague_in.values()):
+            bits.extend(bitarray(more))
         self.capacity = self._end = capacity
         self._plan_match()
         return True
@@ -223,6 +228,7 @@ class Slotted:
         table = Segments(attribute, len(self.tables), self.capacity)
         self.tables.append(table)
         self._table[attribute] = table
+        self._vague_in[attribute] = bitarray(self.capacity, endian="little")
         self._cells = np.concatenate((self._cells, np.full((self.capacity, 2), -inf)), axis=1)
         self._take_width()
         for slot in slots:
@@ -271,7 +277,7 @@ class Slotted:
         if not self._vagues:
             table.fill(octets, least, greatest)
             return
-        vague = self._are(self._vague, slots).nonzero()[0]
+        vague = self._are(self._vague_in[table.attribute], slots).nonzero()[0]
         least[vague], greatest[vague] = -inf, inf
         spans, others = self._spans(table, slots[vague].tolist(), vague.tolist())
         table.fill(octets, least, greatest, spans)
