@@ -12,11 +12,12 @@ import random
 import socket
 import statistics
 import tempfile
+import time
 from pathlib import Path
 
-from grapevine.client.keys import client_keys
+from grapevine.client.keys import KeyPair, client_keys
+from tests.system.frames import exchange
 from tests.system.overlay import Daemon, Overlay
-from tests.system.test_strangers import rate
 
 
 def knock(daemon: Daemon, count: int, chance: random.Random) -> list[socket.socket]:
@@ -30,15 +31,20 @@ def knock(daemon: Daemon, count: int, chance: random.Random) -> list[socket.sock
     return opened
 
 
+def rate(daemon: Daemon, pair: KeyPair, name: str, count: int) -> float:
+    """Publications a second of an honest pair of clients, settled."""
+    return count / exchange(daemon.address, pair, daemon.keys, name, count, time.monotonic)
+
+
 def measure(pairs: int, strangers: int, count: int) -> dict[str, float]:
     chance, ratios = random.Random(7), []
     with tempfile.TemporaryDirectory() as directory, Overlay(Path(directory)) as overlay:
         daemon = overlay.start("b1")
         pair = client_keys(daemon.keys)
         for number in range(pairs):
-            alone = rate(daemon, pair, daemon.keys, f"alone{number}", count)
+            alone = rate(daemon, pair, f"alone{number}", count)
             opened = knock(daemon, strangers, chance)
-            beside = rate(daemon, pair, daemon.keys, f"beside{number}", count)
+            beside = rate(daemon, pair, f"beside{number}", count)
             for connection in opened:
                 connection.close()
             ratios.append(beside / alone)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,3 +144,24 @@ class Frames:
         self.send(Command(1, verb, arguments))
         answer = self.expect(Answer)
         return answer, msgspec.json.decode(answer.body)
+
+
+def exchange(
+    address: str, pair: KeyPair | None, keys: Path | None, name: str, count: int, clock: Callable[[], float]
+) -> float:
+    """`count` publications from one honest client to another, settled: what `clock` went on by meanwhile."""
+    with Frames(address, keys, pair) as subscriber, Frames(address, keys, pair) as publisher:
+        subscriber.attach(f"{name}-sub")
+        subscriber.subscribe()
+        publisher.attach(f"{name}-pub")
+        publisher.advertise()
+        reader = threading.Thread(target=subscriber.deliveries, args=(count, 60.0))
+        reader.start()
+        began = clock()
+        for _ in range(count // 500):
+            publisher.publish([{"n": 1}] * 500, b"x" * 100)
+            while publisher.sent - publisher.taken > 5_000:
+                publisher.taken = publisher.expect(Marks).settled
+        publisher.settled(60)
+        reader.join()
+        return clock() - began

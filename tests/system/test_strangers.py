@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import socket
-import threading
 from pathlib import Path
 
 import zmq
@@ -13,7 +12,7 @@ import zmq
 from grapevine.client.keys import KeyPair, client_keys
 from grapevine.wire import encode, identify
 from grapevine.wire.messages import Attach, Attached, Deliver, Marks, Ping, Reset
-from tests.system.frames import Frames
+from tests.system.frames import Frames, exchange
 from tests.system.overlay import Daemon, Overlay, eventually
 from tests.system.tap import Tap
 
@@ -29,21 +28,7 @@ def attach_of(name: str) -> Attach:
 
 def cost(daemon: Daemon, pair: KeyPair | None, keys: Path | None, name: str, count: int = 20_000) -> float:
     """What the broker computes for each publication of an honest pair of clients, in seconds."""
-    with Frames(daemon.address, keys, pair) as subscriber, Frames(daemon.address, keys, pair) as publisher:
-        subscriber.attach(f"{name}-sub")
-        subscriber.subscribe()
-        publisher.attach(f"{name}-pub")
-        publisher.advertise()
-        reader = threading.Thread(target=subscriber.deliveries, args=(count, 60.0))
-        reader.start()
-        began = daemon.cpu_s()
-        for _ in range(count // 500):
-            publisher.publish([{"n": 1}] * 500, b"x" * 100)
-            while publisher.sent - publisher.taken > 5_000:
-                publisher.taken = publisher.expect(Marks).settled
-        publisher.settled(60)
-        reader.join()
-        return (daemon.cpu_s() - began) / count
+    return exchange(daemon.address, pair, keys, name, count, daemon.cpu_s) / count
 
 
 def test_a_key_in_the_directory_gets_in_and_others_do_not(overlay: Overlay) -> None:
