@@ -294,12 +294,11 @@ class Greeting(Quiet):
         the newcomer takes to ask again: both were there at once."""
         greet_s = self.core.settings.links.greet_s
         asked_at = link.challenged_at
-        stale = asked_at is not None and now - asked_at > 4 * greet_s and link.challenger != newcomer
-        if asked_at is None or stale:  # what it answered to another long ago proves nothing
+        stale = asked_at is not None and now - asked_at > greet_s and link.challenger != newcomer
+        if asked_at is None or stale:  # what it answered to another some time ago proves nothing
             link.challenged_at, link.challenger = now, newcomer
             self.core.send(Ping(now, self.root_path()), link)
         elif link.heard_at > asked_at:
-            link.challenged_at = None
             return Refuse("name", f"one named {peer.name} is alive: rename one of the two")
         elif now - asked_at >= greet_s / 2:
             return None

@@ -55,8 +55,9 @@ def test_a_second_holder_is_told_so_however_slowly_it_asks(patience_s: float) ->
     assert any(isinstance(message, Ping) and links == (first,) for message, links in said)
     broker.now += 0.05
     broker.core.receive(first, Pong(0.0), broker.now)
-    broker.now += patience_s
-    assert reason(broker.attach(2)[1]) == "name"
+    for _ in range(3):  # each time: a client that hears it twice in a row gives up
+        broker.now += patience_s
+        assert reason(broker.attach(2)[1]) == "name"
 
 
 def test_what_was_answered_to_another_long_ago_proves_nothing() -> None:
