@@ -145,7 +145,8 @@ class Machine:
         locked = [uv, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-workspace", "--project", ROOT]
         call(*locked, "-o", put / "requirements.txt")
         wheels = [f"/srv/{path.name}" for path in put.glob("*.whl")]
-        here = ("env", f"UV_CACHE_DIR={cache}", uv)
+        shutil.copy(uv, put / "uv")  # a checkout under /tmp has it where the machine cannot see it
+        here = ("env", f"UV_CACHE_DIR={cache}", "/srv/uv")
         self.run(*here, "venv", "--quiet", "--python", PYTHON, HOME)
         into = (*here, "pip", "install", "--quiet", "--offline", "--python", f"{HOME}/bin/python")
         ended = self.run(*into, "-r", "/srv/requirements.txt", code=None, timeout_s=120)
