@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any
 
 from bench.clients import CLIENTS, GrapevineClient
+from bench.compiled import compiled, say_if_not
 from bench.content import c1, c1_equality, quotes
 from bench.probing import Delay, delay, delays, probe
 from bench.running import interleaved, middle, say
@@ -176,6 +177,7 @@ def machine() -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "system": platform.system() + " " + platform.release(),
+        "compiled": compiled(),
     }
 
 
@@ -212,6 +214,7 @@ def main() -> None:
     for name in (*[n for n in names if n not in PEERS], *[w for w in wanted if w not in WORKLOADS]):
         parser.error(f"unknown: {name}")
     data = data_directory(options.data)
+    say_if_not()
     result = run(wanted, names, options.rounds, options.scale, data)
     print(json.dumps(result) if options.output == "json" else table(result))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import zmq
 
+from bench.compiled import compiled
 from bench.content import c1, form
 from bench.workloads import topic_workloads
 from daemon.receiving import Receiver
@@ -28,12 +29,10 @@ from grapevine.filters import EVERYTHING, Filter, parse
 from grapevine.wire import encode, encode_attributes, encode_publications, encode_publish, identify
 from grapevine.wire.drafts import Draft
 from grapevine.wire.messages import PROTOCOL, Attach, ClientAdvertise, ClientSubscribe, Marks
-from matching import kernel
 from matching.index import Index
 from overlay.links.session import Kind
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
-from overlay.tree import runs
 
 COMMITTED = Path(__file__).with_name("guard.json")
 TOLERANCE = 0.10
@@ -180,7 +179,7 @@ def count(name: str) -> dict[str, float]:
 def variant() -> str:
     """Which figures this tree is held against: Python's version, and whether the inner loops are compiled."""
     python = ".".join(map(str, sys.version_info[:2]))
-    return python if kernel.module is None or runs.compiled is None else f"{python} compiled"
+    return f"{python} compiled" if compiled() else python
 
 
 def compare(found: dict[str, dict[str, float]], committed: dict[str, dict[str, float]]) -> list[str]:

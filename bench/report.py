@@ -35,6 +35,7 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
             known["missing"] += document["missing"]
             known["rounds"] = min(known["rounds"], document["rounds"])
             known["machine"]["load"] = max(known["machine"]["load"], document["machine"]["load"])
+            known["machine"]["compiled"] = all(d["machine"].get("compiled", True) for d in (known, document))
     return documents
 
 
@@ -67,6 +68,8 @@ def machine(document: dict[str, Any]) -> str:
     about = document["machine"]
     words = f"{about['date']}, {about['cores']} cores, load {about['load']} at the end, "
     words += f"Python {about['python']}, {about['system']}"
+    if not about.get("compiled", True):
+        words += ", without the compiled loops"
     if "rounds" in document:
         words += f"; median of {document['rounds']} interleaved rounds"
     if document.get("scale", 1.0) != 1.0:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import guard
-from bench.broker import run
+from bench import guard, report
+from bench.broker import machine, run
 from bench.content import Content, c1, c1_equality, form, quotes, text
 from bench.features import interval
 from bench.probing import delay, delays, probe
@@ -19,6 +19,7 @@ from bench.systems.grapevine import Grapevine
 from bench.workloads import topic_workloads
 from grapevine.filters import parse
 from grapevine.filters.evaluate import matches
+from overlay.tree import runs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,6 +85,12 @@ def test_the_document_of_the_broker_bench() -> None:
     assert systems == {"grapevine", "grapevine-curve", "nats"}
     keys = {"system", "version", "workload", "deliveries_s", "publications_s", "p50_us", "p99_us"}
     assert keys | {"broker_us_per_msg", "ratio_to_nats"} <= result["rows"][0].keys()
+
+
+def test_figures_without_the_compiled_loops_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "compiled", None)
+    assert "without the compiled loops" in report.machine({"machine": machine()})
+    assert "compiled" not in report.machine({"machine": machine() | {"compiled": True}})
 
 
 def test_an_unknown_workload_is_refused() -> None:
