@@ -5,13 +5,16 @@ way, or with the log of a broker that was killed). It is judged only if that bro
 afterwards; else it is **in flight**, and where there is no log of that broker at all it is **unseen**. A
 publication that a client got more often than it was accepted is a **duplicate**. A broker that a copy reached
 over a link either had a subscriber for it (served) or not; served ones over all is the **yield**.
+
+Inside an aggregation a broker is a number, its `mark`: Spark keeps groups in a hash table only if what it
+keeps of each has a fixed size, and would sort all events for the sake of one name.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.figures import PUBLICATION_EVENTS, is_event, number_of
+from pipeline.figures import PUBLICATION_EVENTS, is_event, mark, number_of, step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
 GRACE_NS = 2_000_000_000  # a copy under way, and a log that is flushed now and then
 
 
-def passages(events: DataFrame, looked_ns: dict[str, int]) -> DataFrame:
-    """By publisher, broker reached and, for copies that are not there, sender: how many of what."""
+def passages(events: DataFrame, looked_ns: dict[str, int], step_s: float) -> DataFrame:
+    """How many of what, by publisher and broker reached; of copies that are not there also by the sender's
+    mark and by the step in which they were sent."""
     from pyspark.sql import functions as F
 
     one = at_brokers(events)
@@ -31,7 +35,12 @@ def passages(events: DataFrame, looked_ns: dict[str, int]) -> DataFrame:
     judged = gone & known & (F.col("sent_ns") < until - GRACE_NS)
     reached = (F.col("here") > 0) & (F.col("accepts") == 0)
     return (
-        one.groupBy("publisher", "node", F.when(gone, F.col("sender")).alias("sender"))
+        one.groupBy(
+            "publisher",
+            "node",
+            F.when(gone, F.col("sender")).alias("sender"),
+            F.when(gone, step(step_s, "sent_ns")).alias("step"),
+        )
         .agg(
             number_of(reached).alias("reached"),
             number_of(reached & (F.col("serves") > 0)).alias("served"),
@@ -56,12 +65,12 @@ def at_brokers(events: DataFrame) -> DataFrame:
         F.lit(1).alias("here"),
         is_event("accept").cast("int").alias("accepts"),
         serves.cast("int").alias("serves"),
-        F.lit(None).cast("string").alias("sender"),
+        F.lit(None).cast("long").alias("sender"),
         F.lit(None).cast("long").alias("sent_ns"),
     )
     zero = F.lit(0)
     sent = known.where(is_event("forward")).select(
-        "publisher", "seq", F.col("to"), F.lit(1), zero, zero, zero, F.col("broker"), F.col("t_ns")
+        "publisher", "seq", F.col("to"), F.lit(1), zero, zero, zero, mark("broker"), F.col("t_ns")
     )
     return here.union(sent).groupBy("publisher", "seq", "node").agg(
         F.sum("sent").alias("sent"),
@@ -73,14 +82,19 @@ def at_brokers(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def duplicates(events: DataFrame) -> DataFrame | None:
-    """Per publisher and client, deliveries beyond the number of acceptances; None: there are none."""
+def duplicates(events: DataFrame, step_s: float) -> DataFrame | None:
+    """Per publisher, client, broker's mark and step, deliveries beyond the number of acceptances; None: there
+    are none. The step is that of the last copy."""
     from pyspark.sql import functions as F
 
     several = (
         events.where(is_event("deliver"))
         .groupBy("publisher", "seq", F.col("to").alias("client"))
-        .agg(F.count(F.lit(1)).alias("copies"), F.max("broker").alias("broker"))
+        .agg(
+            F.count(F.lit(1)).alias("copies"),
+            F.max(mark("broker")).alias("broker"),
+            F.max("t_ns").alias("t_ns"),
+        )
         .where("copies > 1")
         .persist()
     )
@@ -95,6 +109,6 @@ def duplicates(events: DataFrame) -> DataFrame | None:
         several.join(accepted, ["publisher", "seq"], "left")
         .withColumn("duplicates", F.col("copies") - owed)
         .where("duplicates > 0")
-        .groupBy("publisher", "client", "broker")
+        .groupBy("publisher", "client", "broker", step(step_s))
         .agg(F.sum("duplicates").alias("duplicates"))
     )

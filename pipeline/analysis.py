@@ -65,7 +65,7 @@ class Analysis:
             return Figures(totals, step_s or 1.0, 1.0)
         span_s = (totals["last_ns"] - totals["first_ns"]) / 1e9
         found = Figures(totals, step_s or timeline_step_s(span_s), load_step_s(span_s))
-        self._account()
+        self._account(found.step_s)
         self._people(found)
         self._brokers(found)
         self._time(found)
@@ -74,11 +74,11 @@ class Analysis:
 
     # --- parts ------------------------------------------------------------------------------------
 
-    def _account(self) -> None:
-        self.passages = accounting.passages(self.events, self.looked_ns).persist()
+    def _account(self, step_s: float) -> None:
+        self.passages = accounting.passages(self.events, self.looked_ns, step_s).persist()
         self.reach = self._rolled("node")
         self.progress("copies")
-        doubled = accounting.duplicates(self.events)
+        doubled = accounting.duplicates(self.events, step_s)
         self.doubled = None if doubled is None else doubled.persist()
         self.progress("duplicates")
 
@@ -87,7 +87,7 @@ class Analysis:
         found.publishers = [with_yield(row) for row in largest(publishers, "accepted", "publisher")]
         found.totals["publishers"] = publishers.count()
         self.progress("publishers")
-        subscriptions = figures.subscriptions(self.events).persist()
+        subscriptions = self._with_duplicates(figures.subscriptions(self.events), "client").persist()
         found.subscriptions = largest(subscriptions, "delivered", "client", "subscription")
         found.totals["subscriptions"] = subscriptions.count()
         self.progress("subscriptions")
@@ -95,7 +95,8 @@ class Analysis:
 
     def _brokers(self, found: Figures) -> None:
         told = {row["broker"]: row for row in rows(figures.brokers(self.events))}
-        doubled = self._doubled("broker")
+        self.names = {row.pop("mark"): name for name, row in told.items()}
+        doubled = {self.names[mark]: number for mark, number in self._doubled("broker").items()}
         for name in sorted({*told, *self.looked_ns, *self.reach}, key=natural):
             has_log = name in self.looked_ns or name in told
             row = {"broker": name, "log": has_log, **SILENT, **told.get(name, {})}
@@ -110,7 +111,11 @@ class Analysis:
         self.progress("links")
 
     def _time(self, found: Figures) -> None:
-        found.timeline = rows(figures.timeline(self.events, found.step_s))
+        gone = {row["step"]: row for row in self._missing("step")}
+        doubled = self._doubled("step")
+        for row in rows(figures.timeline(self.events, found.step_s)):
+            row |= {name: gone.get(row["step"], {}).get(name, 0) for name in GONE}
+            found.timeline.append(row | {"duplicates": doubled.get(row["step"], 0)})
         found.load = rows(figures.load(self.events, found.load_step_s))
         found.distribution = rows(figures.distribution(self.events))
         self.progress("time")
@@ -138,13 +143,17 @@ class Analysis:
         from pyspark.sql import functions as F
 
         reach = self.passages.groupBy("publisher").agg(*(F.sum(name).alias(name) for name in ACCOUNTS))
-        joined = publishers.join(reach, "publisher", "left")
-        if self.doubled is None:
-            return joined.withColumn("duplicates", F.lit(0))
-        counted = self.doubled.groupBy("publisher").agg(F.sum("duplicates").alias("duplicates"))
-        return joined.join(counted, "publisher", "left").fillna(0, ["duplicates"])
+        return self._with_duplicates(publishers.join(reach, "publisher", "left"), "publisher")
 
-    def _doubled(self, by: str) -> dict[str, int]:
+    def _with_duplicates(self, table: DataFrame, by: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        if self.doubled is None:
+            return table.withColumn("duplicates", F.lit(0))
+        counted = self.doubled.groupBy(by).agg(F.sum("duplicates").alias("duplicates"))
+        return table.join(counted, by, "left").fillna(0, ["duplicates"])
+
+    def _doubled(self, by: str) -> dict[Any, int]:
         from pyspark.sql import functions as F
 
         if self.doubled is None:
@@ -153,11 +162,17 @@ class Analysis:
         return {row[by]: row["number"] for row in counted}
 
     def _gone(self) -> dict[tuple[str, str], Row]:
+        """By link."""
+        return {
+            (self.names[row["sender"]], row["node"]): {name: row[name] for name in GONE}
+            for row in self._missing("sender", "node")
+        }
+
+    def _missing(self, *by: str) -> list[Row]:
         from pyspark.sql import functions as F
 
-        missing = self.passages.where("sender is not null").groupBy("sender", "node")
-        found = missing.agg(*(F.sum(name).alias(name) for name in GONE)).collect()
-        return {(row["sender"], row["node"]): {name: row[name] for name in GONE} for row in found}
+        missing = self.passages.where("sender is not null").groupBy(*by)
+        return rows(missing.agg(*(F.sum(name).alias(name) for name in GONE)))
 
 
 def rows(table: DataFrame) -> list[Row]:

@@ -73,8 +73,16 @@ def totals(events: DataFrame) -> dict[str, Any]:
     return plain(row.asDict())
 
 
+def mark(broker: str) -> Column:
+    """The broker that is in this column as a number (see accounting)."""
+    from pyspark.sql import functions as F
+
+    return F.xxhash64(broker)
+
+
 def brokers(events: DataFrame) -> DataFrame:
-    return events.groupBy("broker").agg(*counts(), *delays(), *span())
+    found = events.groupBy("broker").agg(*counts(), *delays(), *span())
+    return found.withColumn("mark", mark("broker"))
 
 
 def publishers(events: DataFrame) -> DataFrame:
@@ -116,10 +124,10 @@ def load(events: DataFrame, step_s: float) -> DataFrame:
     )
 
 
-def step(step_s: float) -> Column:
+def step(step_s: float, moment: str = "t_ns") -> Column:
     from pyspark.sql import functions as F
 
-    return F.expr(f"t_ns div {round(step_s * 1e9)}L").alias("step")
+    return F.expr(f"{moment} div {round(step_s * 1e9)}L").alias("step")
 
 
 def distribution(events: DataFrame) -> DataFrame:

@@ -11,11 +11,12 @@ from pipeline.analysis import LARGEST, Figures, Row
 from pipeline.figures import DELAY_BINS
 from pipeline.overlay_map import BROKERS_MAX, drawn
 from pipeline.plots import Bar, Cell, Line, bars, clock, duration, grid, lines, short, time_ticks
-from pipeline.tables import BROKERS, LINKS, PUBLISHERS, SUBSCRIPTIONS, Column, table
+from pipeline.tables import BROKERS, LINKS, PUBLISHERS, STEPS, SUBSCRIPTIONS, Column, table
 
 HERE = Path(__file__).parent
 MATRIX = 64  # brokers up to which links are drawn as a grid, where there are too many for a map
 HEAT = 200  # rows of the picture of the load
+TIMES = 1440  # rows of the table by time: a day of minutes
 
 NONE = {
     "Brokers": "No broker logged anything.",
@@ -36,7 +37,11 @@ WORDS = (
         "copies that a broker sent and the next one never logged, judged only where its log was read "
         "afterwards. A broker that was killed takes its last lines along.",
     ),
-    ("duplicates", "deliveries of a publication to a client beyond the number of its acceptances."),
+    (
+        "duplicates",
+        "deliveries of a publication to a client beyond the number of its acceptances; with a subscription, "
+        "those of its client.",
+    ),
     ("in flight", "copies sent after the next broker's log was read; the next collect will find them."),
 )
 
@@ -304,6 +309,18 @@ def _tables(found: Figures) -> Iterator[str]:
         told = "" if number <= len(rows) else f"The largest {LARGEST}; all are in the tables (--tables)."
         content = table(rows, columns, totals["span_s"]) if rows else f'<p class="none">{NONE[title]}</p>'
         yield _card(title, told, content, small=f"{number:,}")
+    yield _steps(found)
+
+
+def _steps(found: Figures) -> str:
+    rows = [
+        row | {"time": _moment(row["step"] * found.step_s * 1e9, found.step_s)}
+        for row in found.timeline[:TIMES]
+    ]
+    number = len(found.timeline)
+    told = "" if number <= TIMES else f"The first {TIMES:,}; all are in the tables (--tables)."
+    content = table(rows, STEPS, found.step_s)
+    return _card(f"In steps of {_span(found.step_s)}", told, content, small=f"{number:,}")
 
 
 def _notes() -> Iterator[str]:
@@ -322,8 +339,11 @@ def _made(found: Figures) -> str:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _moment(ns: int) -> str:
-    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _moment(ns: float, step_s: float = 1.0) -> str:
+    """With tenths of a second where steps are shorter than one."""
+    tenths = round(ns / 1e8)
+    shown = datetime.fromtimestamp(tenths // 10, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{shown}.{tenths % 10}" if step_s < 1 else shown
 
 
 def _span(seconds: float) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from pipeline.analysis import Analysis, Figures, Progress, Row
 from pipeline.collection import Collection
 from pipeline.page import page
+from pipeline.sizing import sized
 from pipeline.steps import moment_ns
 from pipeline.trouble import NOT_FOUND, Trouble
 
@@ -41,7 +42,8 @@ def report(spark: SparkSession, wanted: Wanted, progress: Progress = lambda name
     manifest = collection.manifest
     looked_ns = {name: reading.looked_ns for name, reading in manifest.brokers.items()}
     analysis = Analysis(within(collection.events(spark), wanted), looked_ns, progress)
-    found = analysis.run(wanted.step_s)
+    with sized(spark, manifest.events):
+        found = analysis.run(wanted.step_s)
     if not found.totals["events"]:
         when = " in that time" if wanted.since or wanted.until else ""
         raise Trouble(f"no events in {wanted.collection}{when}", NOT_FOUND)

@@ -65,6 +65,7 @@ PUBLISHERS = (
     Column("publisher", "publisher", str, name=True),
     Column("first_broker", "broker", str, name=True),
     *_numbers("accepted", "delivered"),
+    RATE,
     Column("each", "deliveries each", hundredth),
     *DELAYS,
     Column("pure_forwards", "pure forwards", whole),
@@ -78,6 +79,14 @@ SUBSCRIPTIONS = (
     *_numbers("delivered"),
     RATE,
     *DELAYS,
+    Column("duplicates", "duplicates", whole, bad=True),
+)
+STEPS = (
+    Column("time", "from (UTC)", str, name=True),
+    *_numbers("accepted", "forwarded", "pure_forwards", "delivered"),
+    RATE,
+    *DELAYS,
+    *LOST,
 )
 LINKS = (
     Column("broker", "from", str, name=True),

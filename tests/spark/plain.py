@@ -63,10 +63,47 @@ def lost(found: list[Event]) -> Counter[tuple[str, str]]:
     return Counter((sender, to) for publisher, seq, to, sender in sent if (publisher, seq, to) not in there)
 
 
-def duplicates(found: list[Event]) -> int:
+def lost_by_step(found: list[Event], step_s: float) -> Counter[int]:
+    """By the step in which the copy was sent."""
+    there = {(e["publisher"], e["seq"], e["broker"]) for e in found}
+    sent = {
+        (e["publisher"], e["seq"], e["to"]): e["t_ns"] // round(step_s * 1e9)
+        for e in found
+        if e["event"] == "forward"
+    }
+    return Counter(step for copy, step in sent.items() if copy not in there)
+
+
+def doubled(found: list[Event]) -> dict[tuple[str, int, str], int]:
+    """By publication and client: deliveries too many."""
     accepted = Counter((e["publisher"], e["seq"]) for e in found if e["event"] == "accept")
     copies = Counter((e["publisher"], e["seq"], e["to"]) for e in found if e["event"] == "deliver")
-    return sum(max(0, number - max(1, accepted[key[:2]])) for key, number in copies.items())
+    more = {key: number - max(1, accepted[key[:2]]) for key, number in copies.items()}
+    return {key: number for key, number in more.items() if number > 0}
+
+
+def duplicates(found: list[Event]) -> int:
+    return sum(doubled(found).values())
+
+
+def duplicates_by_client(found: list[Event]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for (_, _, client), number in doubled(found).items():
+        counted[client] += number
+    return counted
+
+
+def duplicates_by_step(found: list[Event], step_s: float) -> Counter[int]:
+    """By the step of the last copy."""
+    last: Counter[tuple[str, int, str]] = Counter()
+    for e in found:
+        if e["event"] == "deliver":
+            key = (e["publisher"], e["seq"], e["to"])
+            last[key] = max(last[key], e["t_ns"] // round(step_s * 1e9))
+    counted: Counter[int] = Counter()
+    for key, number in doubled(found).items():
+        counted[last[key]] += number
+    return counted
 
 
 def reach(found: list[Event]) -> dict[str, tuple[int, int]]:

@@ -79,7 +79,9 @@ def test_subscriptions(reported: Reported, found: list[plain.Event]) -> None:
     rows = {(row["client"], row["subscription"]): row for row in reported.figures.subscriptions}
     groups = plain.by_subscription(found)
     assert rows.keys() == groups.keys()
+    doubled = plain.duplicates_by_client(found)
     for name, row in rows.items():
+        assert row["duplicates"] == doubled[name[0]]
         assert picked(row) == {k: v for k, v in plain.counts(groups[name]).items() if k in picked(row)}
 
 
@@ -102,6 +104,11 @@ def test_steps_in_time(reported: Reported, found: list[plain.Event]) -> None:
     assert {row["step"]: picked(row) for row in figures.timeline} == {
         step: plain.counts(events) for step, events in groups.items()
     }
+    lost = plain.lost_by_step(found, figures.step_s)
+    doubled = plain.duplicates_by_step(found, figures.step_s)
+    assert len(lost) > 5 and len(doubled) > 5
+    assert {row["step"]: row["lost"] for row in figures.timeline if row["lost"]} == lost
+    assert {row["step"]: row["duplicates"] for row in figures.timeline if row["duplicates"]} == doubled
     assert sum(row["delivered"] for row in figures.distribution) == figures.totals["delivered"]
     load = {(row["step"], row["broker"]): row["delivered"] for row in figures.load}
     assert sum(load.values()) == figures.totals["delivered"]
@@ -145,7 +152,7 @@ def test_a_publisher_that_starts_again_is_not_a_duplicate(spark: Any, tmp_path: 
     (path,) = place.iterdir()
     (place / "b1-00000002.jsonl").write_text(path.read_text().replace("17800000", "17800100"))
     collect(spark, under([tmp_path / "logs"]), tmp_path / "c")
-    doubled = duplicates(Collection(tmp_path / "c").events(spark))
+    doubled = duplicates(Collection(tmp_path / "c").events(spark), 1.0)
     assert doubled is not None and doubled.isEmpty()  # each came twice, and was accepted twice
 
 

@@ -43,9 +43,9 @@ def figures(**changes: Any) -> Figures:
         1.0,
         brokers,
         [{"publisher": "quotes", "first_broker": "b1", **counts, **spread, **accounts, "yield": None}],
-        [{"client": "c1", "subscription": 1, "broker": "b1", "delivered": 12, **spread}],
+        [{"client": "c1", "subscription": 1, "broker": "b1", "delivered": 12, "duplicates": 0, **spread}],
         [{"broker": "b1", "to": SCRIPT, "forwarded": 8, "pure_forwards": 2, "lost": 0, "in_flight": 0}],
-        [{"step": step + n, **counts, **spread} for n in (0, 1, 3)],
+        [{"step": step + n, **counts, **spread, "lost": n, "duplicates": 0} for n in (0, 1, 3)],
         [{"step": step, "broker": "b1", "forwarded": 8, "delivered": 12}],
         [{"hops": 1, "bin": 29, "delivered": 10}, {"hops": 3, "bin": 40, "delivered": 2}],
     )
@@ -58,6 +58,17 @@ def test_the_page_needs_nothing_else() -> None:
     assert text.count("<svg") == 6
     for drawing in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         ElementTree.fromstring(drawing)
+
+
+def test_steps_in_time_are_a_table() -> None:
+    """With what was lost in each; and by tenths of a second where steps are that short."""
+    found = figures()
+    found.step_s, found.timeline = 0.5, [row | {"step": row["step"] * 2 + 1} for row in found.timeline]
+    text = page(found, "A run")
+    assert "In steps of 0.5 seconds" in text
+    times = re.findall(r">(2026-05-28 [\d:.]+)</td>", text)
+    assert times == ["2026-05-28 20:26:40.5", "2026-05-28 20:26:41.5", "2026-05-28 20:26:43.5"]
+    assert '<td class="bad" data-v="3">3</td>' in text
 
 
 def test_names_are_text_and_no_markup() -> None:
