@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pipeline.mapping import ALL, Attribute, Mapping
-from pipeline.source import BROKEN, FILE, LINE, ROW, Source, described, field
+from pipeline.source import BROKEN, FILE, LINE, ROW, SAMPLE_ROWS, Source, described, field
 from pipeline.trouble import USAGE, Trouble
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ ADVICE = {
 
 
 def planned(source: Source, mapping: Mapping) -> list[Attribute]:
-    """The attributes with their types."""
+    """The attributes with their types. Of JSON a key may be named that is not in the first lines, if its type
+    is said."""
+    if source.format == "json":
+        for attribute in mapping.attributes:
+            if attribute.column and attribute.type:
+                source.kinds.setdefault(attribute.column, attribute.type)
     missing = [name for name in mapping.columns() if name not in source.kinds]
     if missing:
         raise Trouble(_no_column(source, missing[0]), USAGE)
@@ -71,7 +76,10 @@ def shaped(
 
     columns = [value(source, attribute).alias(attribute.name) for attribute in plan]
     place = F.col(LINE) if source.is_text else F.col(ROW).cast("string")
-    wrong = problem(source, plan, omit, mapping.time.column)
+    wrong = F.coalesce(
+        broken(source), *(() if mapping.attributes else unknown_keys(source)),
+        problem(source, plan, omit, mapping.time.column),
+    )  # fmt: skip
     extra = [F.col(FILE), place.alias(LINE), wrong.alias(PROBLEM)]
     if payload := payload_of(source, mapping):
         extra.append(payload[0].alias(PAYLOAD))
@@ -98,12 +106,32 @@ def converted(source: Source, column: str, type: str) -> Column:
     return found if type == "string" else F.trim(found).try_cast(SPARK_TYPES[type])
 
 
-def problem(source: Source, plan: list[Attribute], omit: bool, time: str = "") -> Column:
-    """The first thing that is wrong with a row, in words."""
+def broken(source: Source) -> Column:
     from pyspark.sql import functions as F
 
     what = "JSON" if source.format == "json" else "CSV"
-    found = [F.when(F.col(BROKEN).isNotNull(), F.lit(f"no whole {what} record"))]
+    return F.when(F.col(BROKEN).isNotNull(), F.lit(f"no whole {what} record"))
+
+
+def unknown_keys(source: Source) -> list[Column]:
+    """Where every key becomes an attribute, one that first comes after the lines that were looked at has no
+    column: such a row is not published without it."""
+    from pyspark.sql import functions as F
+
+    if source.format != "json":
+        return []
+    keys = F.array_except(F.json_object_keys(F.col(LINE)), F.array(*map(F.lit, source.kinds)))
+    where = f" is not in the first {SAMPLE_ROWS:,} lines of {source.files[0]}"
+    advice = "name the attributes that are wanted, this one with its type: --attributes 'a, b, key:string'"
+    told = F.concat(F.lit("key "), F.array_join(keys, ", "), F.lit(f"{where}: {advice}"))
+    return [F.when(F.size(keys) > 0, told)]
+
+
+def problem(source: Source, plan: list[Attribute], omit: bool, time: str = "") -> Column:
+    """The first thing that is wrong with the values of a row, in words."""
+    from pyspark.sql import functions as F
+
+    found = [F.lit(None).cast("string")]
     if source.header:  # of a file that came later, with its columns in another order
         names = list(source.kinds)
         heading = reduce(lambda left, right: left & right, (field(name).isin(names) for name in names))

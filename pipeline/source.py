@@ -84,6 +84,7 @@ def opened(path: str, format: str | None = None, separator: str | None = None) -
     source = Source(path, format, files, {}, separator=separator)
     if format == "parquet":
         source.kinds = _parquet_kinds(files[0])
+        _check_schemas(source)
     elif format == "csv":
         source.header, source.kinds = _csv_kinds(files[0], separator)
         _check_headers(source)
@@ -195,6 +196,16 @@ def _parquet_kinds(path: str) -> dict[str, str]:
     except (pa.ArrowInvalid, OSError) as error:
         raise Trouble(f"{path}: not Parquet: {str(error).splitlines()[0]}", FAILED) from None
     return {field.name: _arrow_kind(field.type) for field in schema}
+
+
+def _check_schemas(source: Source) -> None:
+    """Spark takes the columns of one file for those of all: a further one would be left out unsaid."""
+    for path in source.files[1:]:
+        kinds = _parquet_kinds(path)
+        if kinds != source.kinds:
+            other = sorted(set(kinds.items()) ^ set(source.kinds.items()))[0][0]
+            first = source.files[0]
+            raise Trouble(f"{path}: its column {other} is not as in {first}: feed it apart", USAGE)
 
 
 def _arrow_kind(type: Any) -> str:

@@ -5,8 +5,11 @@ attempt. The driver's commit names one attempt of each partition. From the momen
 disk the batch will be published, once, whatever is killed meanwhile; a second commit of the same batch, or of
 an earlier one, changes nothing. Batches of one query are published in their order.
 
+A query belongs to the key that first committed a batch of it: no other may commit or abort for it. Tasks may
+come by other keys, since a commit names what they staged by numbers that were drawn at random.
+
 Bounded: bytes staged, queries remembered, batches of one query that wait; what nobody commits goes when its
-query commits a later batch, or by age.
+query commits a later batch, or by age. Queries that nobody will come back to are forgotten first.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import msgspec
 
 from grapevine.filters.normal import EVERYTHING, Filter
 from grapevine.wire.feeding import (
+    ONCE,
     AbortBatch,
     BatchState,
     CommitBatch,
@@ -67,6 +71,7 @@ class QueryState(msgspec.Struct, array_like=True, gc=False):
     batch: int
     used_at: float
     decided: tuple[Decided, ...] = ()
+    key: str = ""  # of the first commit
 
 
 class Staging(Quiet):
@@ -188,6 +193,9 @@ class Staging(Quiet):
 
     def on_commit(self, client: Client, message: CommitBatch, now: float) -> None:
         known = self.queries.get(message.query)
+        if self._is_anothers(known, client):
+            self._not_allowed(client, message)
+            return
         if known is not None and message.batch <= known.batch:
             known.used_at = now
             self._drop_up_to(known)
@@ -199,7 +207,7 @@ class Staging(Quiet):
             self.core.tell(BatchState(message.request, refusal[0], text=refusal[1]), client)
             return
         else:
-            waiting = self._decide(known, message, client.may_publish, now)
+            waiting = self._decide(known, message, client, now)
         self._waiters.setdefault((message.query, message.batch), []).append((client, message.request))
         why = self._obstacles.get(message.query, "")
         self.core.tell(BatchState(message.request, "decided", waiting.rows, text=why), client)
@@ -220,11 +228,21 @@ class Staging(Quiet):
                 return "missing", f"{wanted}, {self.core.name} has {here} of it"
         return None
 
-    def _decide(
-        self, known: QueryState | None, message: CommitBatch, may_publish: Filter, now: float
-    ) -> Decided:
+    def _is_anothers(self, known: QueryState | None, client: Client) -> bool:
+        """Where keys say who may do what."""
+        theirs = known is not None and known.key not in ("", client.key)
+        return theirs and self.core.granted is not None
+
+    def _not_allowed(self, client: Client, message: CommitBatch | AbortBatch) -> None:
+        self.core.refuse("batch: not-allowed")
+        text = f"the query {message.query} is another key's: its driver uses the keys that it began with"
+        self.core.tell(BatchState(message.request, "not-allowed", text=text), client)
+
+    def _decide(self, known: QueryState | None, message: CommitBatch, client: Client, now: float) -> Decided:
+        may_publish = client.may_publish
         decided = Decided(message.batch, message.publisher, message.advertisement, message.parts, may_publish)
         state = known or QueryState(message.query, message.batch, now)
+        state.key = state.key or client.key
         state.batch, state.used_at = message.batch, now
         state.decided = (*state.decided, decided)
         self.queries.pop(state.query, None)
@@ -251,6 +269,9 @@ class Staging(Quiet):
 
     def on_abort(self, client: Client, message: AbortBatch, now: float) -> None:
         known = self.queries.get(message.query)
+        if self._is_anothers(known, client):
+            self._not_allowed(client, message)
+            return
         if known is None or message.batch > known.batch:
             for key in self.spool.stages():
                 if (key.query, key.batch) == (message.query, message.batch):
@@ -378,13 +399,13 @@ class Staging(Quiet):
                 self._drop(key)
 
     def _forget_old(self, now: float) -> None:
+        """Of too many, those that nobody will come back to go first, then the longest unused."""
         oldest = now - self.settings.keep_s
-        for query, state in list(self.queries.items()):
-            if state.used_at >= oldest and len(self.queries) <= self.settings.queries:
-                break
-            if not state.decided:
-                del self.queries[query]
-                if (publisher := self.publishers.pop(query, None)) is not None:
+        for state in sorted(self.queries.values(), key=lambda state: not state.query.startswith(ONCE)):
+            full = len(self.queries) > self.settings.queries
+            if not state.decided and (full or state.used_at < oldest):
+                del self.queries[state.query]
+                if (publisher := self.publishers.pop(state.query, None)) is not None:
                     publisher.end(now)
 
     # --- what it looks like -------------------------------------------------------------------------

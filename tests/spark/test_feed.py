@@ -182,6 +182,13 @@ def test_what_is_wrong_before_a_row_is_read(run: Feed, tmp_path: Path) -> None:
         ),
         ("few.csv", "job,row\nbad,0\nbad\n", 3, "no whole CSV record", False),
         ("half.json", '{"job": "bad", "row": 1}\n{"job": "bad", "ro', 2, "no whole JSON record", False),
+        (
+            "late.json",
+            '{"job": "bad"}\n' * 1000 + '{"job": "bad", "a": 1}',
+            1001,
+            "key a is not in the f",
+            False,
+        ),
         ("nan.csv", "job,row\nbad,0.5\nbad,nan\n", 3, "attribute row is NaN", False),
     ],
 )
@@ -244,6 +251,20 @@ def test_nulls_may_be_left_out(run: Feed, brokers: Brokers, tmp_path: Path) -> N
         reader.all(2)
     found = sorted((m.attributes for m in reader.messages), key=lambda a: a["row"])
     assert found == [{"job": "nulls", "row": 0, "price": 1.5}, {"job": "nulls", "row": 1}]
+
+
+def test_a_key_that_comes_late_may_be_named(run: Feed, brokers: Brokers, tmp_path: Path) -> None:
+    source = tmp_path / "data.json"
+    lines = [
+        json.dumps({"job": "late", "row": n} | ({"more": n / 2} if n >= 1000 else {})) for n in range(1002)
+    ]
+    source.write_text("\n".join(lines))
+    with brokers.reading("job = 'late' and row > 998", "row") as reader:
+        reader.kept = 3
+        run(source, attributes="job, row, more:number", nulls="omit")
+        reader.all(3)
+    found = sorted((m.attributes for m in reader.messages), key=lambda a: a["row"])
+    assert [row.get("more") for row in found] == [None, 500.0, 500.5]
 
 
 def test_rejected_rows_are_kept_and_the_others_go_on(run: Feed, brokers: Brokers, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from daemon.spool import DiskSpool
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import encode_attributes, identify
 from grapevine.wire.feeding import (
+    ONCE,
     AbortBatch,
     BatchState,
     CommitBatch,
@@ -316,6 +317,37 @@ def test_queries_are_remembered_up_to_a_bound() -> None:
         broker.now += 1
         broker.say(2, CommitBatch(1, f"q{number}", 0, f"p{number}", EVERYTHING, ()))
     assert broker.core.status()["feeding"]["queries"] == 3
+
+
+def test_writes_without_a_name_do_not_push_out_the_memory_of_a_stream() -> None:
+    broker = Broker(feeding=FeedingSettings(queries=3))
+    broker.attach(2, "task")
+    broker.say(2, CommitBatch(1, "stream", 4, "stream", EVERYTHING, ()))
+    for number in range(8):
+        broker.now += 1
+        broker.say(2, CommitBatch(1, f"{ONCE}{number}", 0, "once", EVERYTHING, ()))
+    assert broker.core.status()["feeding"]["queries"] == 3
+    assert outcomes(broker.say(2, StageBegin(1, "stream", 4, 0, 1))) == ["again"]
+    assert outcomes(broker.say(2, StageBegin(2, f"{ONCE}7", 0, 0, 1))) == [
+        "again"
+    ]  # its commit may come twice
+
+
+def test_a_query_is_its_first_committers() -> None:
+    """Another key can neither pass over its batches nor take them away; its tasks may come by any."""
+    broker = Broker()
+    broker.core.granted = lambda key: (EVERYTHING, EVERYTHING)
+    broker.subscriber()
+    for link, key in ((2, "driver"), (3, "task"), (4, "stranger")):
+        broker.core.link_up(link, key, Kind.CLIENT, broker.now)
+        broker.say(link, Attach(PROTOCOL, PROTOCOL, key, identify(key), 7, 1, 1000, DROP_OLDEST))
+    broker.say(2, commit(0))
+    broker.stage(3, 1, 0, 77, range(3))
+    for message in (commit(9), AbortBatch(5, "q", 1)):
+        (answer,) = broker.say(4, message)
+        assert answer.outcome == "not-allowed" and "another key's" in answer.text
+    assert outcomes(broker.say(2, commit(1, StagedPart(0, 77, 3)))) == ["decided", "settled"]
+    assert broker.rows() == [0, 1, 2]
 
 
 # --- numbers ----------------------------------------------------------------------------------------

@@ -157,6 +157,26 @@ def test_files_of_one_source_have_the_same_first_line(tmp_path: Path) -> None:
     assert error.value.code == USAGE
 
 
+def test_a_json_key_beyond_the_first_lines_needs_its_type() -> None:
+    found = Source("a.json", "json", ["a.json"], {"a": "int"})
+    assert [one.type for one in planned(found, from_words("a, late:bool", ""))] == ["int", "bool"]
+    with pytest.raises(Trouble, match="no column other"):
+        planned(found, from_words("a, other", ""))
+
+
+def test_files_of_parquet_have_the_same_columns(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    for name, row in (("a", {"a": 1}), ("b", {"a": 2}), ("c", {"a": 3, "more": 4})):
+        pq.write_table(pa.Table.from_pylist([row]), tmp_path / f"{name}.parquet")
+    with pytest.raises(Trouble, match=r"c\.parquet: its column more is not as in .*a\.parquet") as error:
+        opened(str(tmp_path))
+    assert error.value.code == USAGE
+    (tmp_path / "c.parquet").unlink()
+    assert opened(str(tmp_path)).kinds == {"a": "int"}
+
+
 def test_what_spark_cannot_unpack_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.csv.xz").write_bytes(b"\xfd7zXZ")
     with pytest.raises(Trouble, match="unpack it first"):

@@ -227,9 +227,8 @@ class FeedLink:
             lambda request: CommitBatch(request, query, batch, publisher, advertisement, chosen), settled
         )
         if state.outcome != "settled":
-            raise StageLost(
-                f"batch {batch} of query {query} was not committed: {state.text or state.outcome}"
-            )
+            kind = NotAllowed if state.outcome == "not-allowed" else StageLost
+            raise kind(f"batch {batch} of query {query} was not committed: {state.text or state.outcome}")
         return state
 
     def abort(self, query: str, batch: int) -> None:

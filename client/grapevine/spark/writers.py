@@ -24,7 +24,7 @@ from grapevine.spark.numbered import Numbered
 from grapevine.spark.options import STAGE, WriteOptions
 from grapevine.spark.rows import RowEncoder, pieces
 from grapevine.spark.schema import Columns
-from grapevine.wire.feeding import StagedPart
+from grapevine.wire.feeding import ONCE, StagedPart
 
 QUERY_ID = "sql.streaming.queryId"  # what Spark tells the tasks of a micro-batch
 BATCH_ID = "streaming.sql.batchId"
@@ -110,7 +110,7 @@ class Feed:
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, options: WriteOptions, columns: Columns) -> None:
         self.feed = Feed(options, columns)
-        self.query = options.query or str(uuid4())
+        self.query = options.query or f"{ONCE}{uuid4()}"
         self.batch = options.batch
 
     def write(self, iterator: Iterator[Any]) -> Fed:

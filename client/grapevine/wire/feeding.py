@@ -96,7 +96,7 @@ class AbortBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class BatchState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Answers the two above. "decided": on disk, and will be published whatever happens; "settled": all of it
-    has been; "dropped"; or why nothing was decided: "missing", "busy", "limit"."""
+    has been; "dropped"; or why nothing was decided: "missing", "busy", "limit", "not-allowed"."""
 
     kind: ClassVar[int] = 206
     request: Count
@@ -106,7 +106,8 @@ class BatchState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text: Text = ""
 
 
-BATCH_OUTCOMES = ("decided", "settled", "dropped", "missing", "busy", "limit")
+BATCH_OUTCOMES = ("decided", "settled", "dropped", "missing", "busy", "limit", "not-allowed")
+ONCE = "once-"  # begins the name of a query that no other run will come back to
 
 
 class NoteNumbers(msgspec.Struct, frozen=True, array_like=True, gc=False):
