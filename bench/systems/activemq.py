@@ -1,7 +1,8 @@
 """ActiveMQ by STOMP 1.2: topics, and selectors as its content filters.
 
 A selector's subscription gets a copy of its own, also where others of the same connection match. STOMP's
-headers are strings, and a selector compares strings for equality only: content is C1eq.
+headers are strings, which ActiveMQ reads as numbers where a selector of STOMP compares them with numbers, so
+that it takes the same filters as we do.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class ActiveMQ(Process):
         return said.stdout.split("+")[0].split("-")[0] or "?"
 
     def can(self, workload: Workload) -> bool:
-        return super().can(workload) or workload.name.startswith("C1eq")
+        return super().can(workload) or workload.name.startswith("C1")
 
     def start(self, directory: Path) -> None:
         self.port = free_port()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ from grapevine.client import options
 from grapevine.client.engine import Engine
 from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
 from grapevine.client.session import AdvertisementState, Message, SubscriptionState
+from grapevine.client.waiting import Reader
 from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
 
@@ -209,6 +211,8 @@ class Client:
         self._engine.close()
         if self._timer is not None:
             self._timer.cancel()
+        for subscription in self._subscriptions.values():
+            subscription._reader.stop()
         self._reached()
 
     # --- waiting ----------------------------------------------------------------------------------
@@ -249,6 +253,13 @@ class Client:
             except Error as error:
                 future.set_exception(error)
 
+    def _wake_readers(self) -> None:
+        touched = self._session.incoming.touched
+        for state in touched:
+            if (subscription := self._subscriptions.get(state.number)) is not None:
+                subscription._reader.wake()
+        touched.clear()
+
     # --- the loop ---------------------------------------------------------------------------------
 
     def _plan(self) -> None:
@@ -261,6 +272,8 @@ class Client:
         if self._stopped:
             return
         more = self._engine.turn()
+        if self._session.incoming.touched:
+            self._wake_readers()
         if self._goals:
             self._reached()
         # The socket's descriptor tells of changes only: what is there now must be read now.
@@ -307,6 +320,7 @@ class Subscription:
     def __init__(self, client: Client, state: SubscriptionState) -> None:
         self._client = client
         self._state = state
+        self._reader = Reader(client._loop)
 
     @property
     def number(self) -> int:
@@ -327,7 +341,7 @@ class Subscription:
         """Up to `most` messages as soon as there is one; an empty list if there was none in time."""
         queue = self._state.queue
         if not queue:
-            await self._client._until(self._some, timeout)
+            await self._arrival(timeout)
         if len(queue) <= most:
             batch = list(queue)
             queue.clear()
@@ -336,10 +350,18 @@ class Subscription:
         self._consumed(len(batch))
         return batch
 
-    def _some(self) -> bool:
-        if self._state.withdrawn and not self._state.queue:
-            raise Closed("unsubscribed")
-        return bool(self._state.queue)
+    async def _arrival(self, timeout: float | None) -> None:
+        """Until there is a message, or in vain in time."""
+        client, state, loop = self._client, self._state, self._client._loop
+        deadline = inf if timeout is None else loop.time() + timeout
+        while not state.queue:
+            if state.withdrawn:
+                raise Closed("unsubscribed")
+            if client._stopped:
+                raise Closed("the client is closed")
+            await self._reader.wait(deadline)  # also where there is no time: others must have their turn
+            if loop.time() >= deadline:
+                return
 
     def _consumed(self, count: int) -> None:
         session = self._client._session
@@ -359,7 +381,7 @@ class Subscription:
         client = self._client
         request = client._session.unsubscribe(self._state, monotonic(), timeout)
         client._subscriptions.pop(self.number, None)
-        client._reached()
+        self._reader.stop()
         await client._wait(lambda: client._engine.answered(request), None, "")
 
 

@@ -275,6 +275,7 @@ class Client:
                 if self._stopped:
                     return
                 more = engine.turn()
+                self._session.incoming.touched.clear()  # all who wait are asked
                 if self._waiting:
                     self._changed.notify_all()
                 if more:

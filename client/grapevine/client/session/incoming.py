@@ -62,7 +62,7 @@ class Incoming:
         self.duplicates = Duplicates()
         self.names: Names = {}
         self.subscriptions: dict[int, SubscriptionState] = {}
-        self.touched: set[SubscriptionState] = set()  # queues that grew; the driver clears it
+        self.touched: set[SubscriptionState] = set()  # queues that grew or ended; the driver clears it
         self._targets: dict[bytes, tuple[SubscriptionState, ...]] = {}
         self._deliver = deliver
 
@@ -80,6 +80,7 @@ class Incoming:
             self._targets.clear()
             self.consumed += len(subscription.queue)
             subscription.queue.clear()
+            self.touched.add(subscription)
 
     def restart(self) -> None:
         """A new epoch; `Attach` announced the free window."""
