@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import grapevine
@@ -38,30 +40,38 @@ class GrapevineClient(Grapevine):
         return asyncio.run(self._subscribe(workload, ready))
 
     async def _subscribe(self, workload: Workload, ready: Ready) -> Outcome:
-        clients, subscriptions, expected = [], [], []
-        for place, (filters, count) in enumerate(_wanted(workload)):
+        """Each client reads what it gets at one place."""
+        clients, readers = [], []
+        wanted = _wanted(workload)
+        for place, (filters, _, _) in enumerate(wanted):
             client = await grapevine.aio.connect(self.addresses[-1], name=f"reader{place}", keys=False)
             clients.append(client)
-            asked = [client.subscribe(filter) for filter in filters]
-            subscriptions.append([await each for each in asked])
-            expected.append(count)
+            readers.append(await client.subscribe(filters[0]))
+            for filter in filters[1:]:
+                await client.subscribe(filter, into=readers[-1])
         ready()
-        reads = [
-            self._read(each, amount)
-            for several, counts in zip(subscriptions, expected, strict=True)
-            for each, amount in zip(several, counts, strict=True)
-        ]
-        await asyncio.gather(*reads)
+        got = await asyncio.gather(
+            *[self._read(reader, copies) for reader, (_, copies, _) in zip(readers, wanted, strict=True)]
+        )
         ended = time.monotonic()
         for client in clients:
             await client.close()
-        return Outcome(ended, sum(map(sum, expected)))
+        wrong = ""
+        if isinstance(workload, Content):
+            counted = [Counter(chain.from_iterable(m.subscriptions for m in each)) for each in got]
+            if counted != [+Counter(matches) for _, _, matches in wanted]:
+                wrong = "other subscriptions were served"
+        return Outcome(ended, sum(copies for _, copies, _ in wanted), wrong)
 
-    async def _read(self, subscription: Any, count: int) -> None:
+    async def _read(self, subscription: Any, count: int) -> list[Any]:
+        kept: list[Any] = []  # content, to be looked at after the clock has stopped
         while count > 0:
             batch = await subscription.next_batch(4096, WAIT_S)
             assert batch, f"{count} never came"
             count -= len(batch)
+            if not batch[0].payload:
+                kept += batch
+        return kept
 
     def publish(self, workload: Workload, go: Callable[[], None]) -> None:
         with grapevine.connect(self.addresses[0], name="writer", keys=False) as client:
@@ -80,19 +90,18 @@ class GrapevineClient(Grapevine):
             client.flush(WAIT_S)
 
 
-def _wanted(workload: Workload) -> list[tuple[list[str], list[int]]]:
-    """Of each client its filters, and how many messages each of them must see."""
+def _wanted(workload: Workload) -> list[tuple[list[str], int, dict[int, int]]]:
+    """Of each client its filters, how many messages it must see, and of content also each subscription."""
     if isinstance(workload, Topics):
         names = [", ".join(f"'{workload.topic(t)}'" for t in topics) for topics in workload.subscribers]
-        return [([f"topic in ({some})"], [n]) for some, n in zip(names, workload.expected, strict=True)]
+        return [([f"topic in ({some})"], n, {}) for some, n in zip(names, workload.expected, strict=True)]
     wanted = []
     for place in range(workload.connections):
-        numbers = workload.of(place)
-        counts = dict.fromkeys(numbers, 0)
-        for listed in workload.wanted(place).values():
-            for number in listed:
-                counts[number - 1] += 1
-        wanted.append(([text(workload.filters[f]) for f in numbers], [counts[f] for f in numbers]))
+        filters = [text(workload.filters[f]) for f in workload.of(place)]
+        number = {f + 1: n for n, f in enumerate(workload.of(place), 1)}
+        copies = workload.wanted(place).values()
+        matches = Counter(number[f] for listed in copies for f in listed)
+        wanted.append((filters, len(copies), dict(matches)))
     return wanted
 
 

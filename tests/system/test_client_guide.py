@@ -21,7 +21,7 @@ def test_examples(
     b1 = overlay.start("b1")
     monkeypatch.setenv("GRAPEVINE_KEYS", str(b1.keys))
     scope: dict[str, object] = {}
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
     for example in EXAMPLES:
         exec(example.replace("tcp://127.0.0.1:7470", b1.address), scope)  # noqa: S102
     out = capsys.readouterr().out

@@ -222,3 +222,35 @@ def test_older_than_the_window_counts_as_had(ahead: int) -> None:
     late = Publication(BODY, b"", 1, 0, 9, 1)
     duplicates.among([Publication(BODY, b"", 1 + ahead, 0, 9, 1)])
     assert duplicates.among([late]) == ([] if ahead < WINDOW else [0])
+
+
+def test_subscriptions_may_share_a_queue_that_has_each_message_once() -> None:
+    session, first = reader()
+    second = session.subscribe(EVERYTHING, 0.0, into=first)
+    other = session.subscribe(EVERYTHING, 0.0)
+    both, one = numbers(first.number, second.number, other.number), numbers(second.number)
+    publications = [Publication(BODY, b"", n, 0, 9, 1) for n in (1, 2)]
+    session.receive(Deliver(1, 1, 0, 0, 0, publications, [both, one]), 0.0)
+    assert [m.sequence for m in first.queue] == [1, 2] and second.queue is first.queue
+    assert [m.sequence for m in other.queue] == [1]
+    assert session.incoming.queued == 3
+
+
+def test_a_shared_queue_is_kept_until_its_last_subscription_ends() -> None:
+    session, first = reader()
+    second = session.subscribe(EVERYTHING, 0.0, into=first)
+    session.receive(Deliver(1, 1, 0, 0, 0, [Publication(BODY, b"", 1, 0, 9, 1)], [numbers(1, 2)]), 0.0)
+    session.unsubscribe(first, 0.0)
+    assert len(second.queue) == 1 and session.incoming.consumed == 0
+    session.unsubscribe(second, 0.0)
+    assert not second.queue and session.incoming.consumed == 1
+
+
+def test_a_queue_is_shared_within_one_client_only() -> None:
+    session, first = reader()
+    _, stranger = reader()
+    with pytest.raises(ValueError, match="no subscription of this client"):
+        session.subscribe(EVERYTHING, 0.0, into=stranger)
+    session.unsubscribe(first, 0.0)
+    with pytest.raises(ValueError, match="has ended"):
+        session.subscribe(EVERYTHING, 0.0, into=first)

@@ -172,10 +172,15 @@ class Client:
         filter: str | Filter,
         timeout: float | None = options.CONFIRM_S,
         confirm: Confirm = "confirmed",
+        into: Subscription | None = None,
     ) -> Subscription:
-        """Returns when every broker that must know knows, or, with confirm="local", when the first does."""
-        state = self._session.subscribe(as_filter(filter), monotonic(), timeout, confirm)
-        subscription = self._subscriptions[state.number] = Subscription(self, state)
+        """Returns when every broker that must know knows, or, with confirm="local", when the first does.
+
+        With `into`, another subscription of this client, both are read from one queue, which has once what
+        both want; `Message.subscriptions` says who wanted it."""
+        shared = None if into is None else into._state
+        state = self._session.subscribe(as_filter(filter), monotonic(), timeout, confirm, shared)
+        subscription = self._subscriptions[state.number] = Subscription(self, state, into)
         try:
             await self._wait(lambda: self._engine.answered(state.request), None, "")
         except BaseException:
@@ -317,10 +322,10 @@ class Client:
 class Subscription:
     """Messages for one filter, in their publishers' order. An asynchronous iterator."""
 
-    def __init__(self, client: Client, state: SubscriptionState) -> None:
+    def __init__(self, client: Client, state: SubscriptionState, into: Subscription | None) -> None:
         self._client = client
         self._state = state
-        self._reader = Reader(client._loop)
+        self._reader: Reader = Reader(client._loop) if into is None else into._reader
 
     @property
     def number(self) -> int:

@@ -165,11 +165,15 @@ class Client:
         filter: str | Filter,
         timeout: float | None = options.CONFIRM_S,
         confirm: Confirm = "confirmed",
+        into: Subscription | None = None,
     ) -> Subscription:
-        """Returns when every broker that must know knows, or, with confirm="local", when the first does."""
-        form = as_filter(filter)
+        """Returns when every broker that must know knows, or, with confirm="local", when the first does.
+
+        With `into`, another subscription of this client, both are read from one queue, which has once what
+        both want; `Message.subscriptions` says who wanted it."""
+        form, shared = as_filter(filter), None if into is None else into._state
         with self._lock:
-            state = self._session.subscribe(form, monotonic(), timeout, confirm)
+            state = self._session.subscribe(form, monotonic(), timeout, confirm, shared)
             subscription = self._subscriptions[state.number] = Subscription(self, state)
             try:
                 self._wait_locked(lambda: self._engine.answered(state.request), None, "")

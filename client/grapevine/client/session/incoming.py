@@ -21,18 +21,24 @@ TARGETS = 4_096  # lists of subscriptions whose readers are remembered
 NAMES = 65_536  # publishers whose names are remembered
 
 
+class Queue(deque[Message]):
+    """What waits for a reader, of one subscription or of several together."""
+
+    subscriptions = 0  # that are not withdrawn
+
+
 class SubscriptionState:
-    """A subscription and what waits for its reader."""
+    """A subscription and what waits for its reader; a queue may be shared, and has each message once."""
 
     __slots__ = ("confirmed", "filter", "number", "queue", "request", "withdrawn")
 
-    def __init__(self, number: int, filter: Filter, request: Request) -> None:
+    def __init__(self, number: int, filter: Filter, request: Request, queue: Queue | None = None) -> None:
         self.number = number
         self.filter = filter
         self.request = request  # the one that the application waits for
         self.confirmed = False  # in this epoch
         self.withdrawn = False
-        self.queue: deque[Message] = deque()
+        self.queue = Queue() if queue is None else queue
 
 
 class Incoming:
@@ -72,15 +78,20 @@ class Incoming:
 
     def add(self, subscription: SubscriptionState) -> None:
         self.subscriptions[subscription.number] = subscription
+        subscription.queue.subscriptions += 1
         self._targets.clear()
 
     def remove(self, subscription: SubscriptionState) -> None:
-        """What still lies in its queue is nobody's any more."""
-        if self.subscriptions.pop(subscription.number, None) is not None:
-            self._targets.clear()
-            self.consumed += len(subscription.queue)
-            subscription.queue.clear()
-            self.touched.add(subscription)
+        """What still lies in a queue without subscriptions is nobody's any more."""
+        if self.subscriptions.pop(subscription.number, None) is None:
+            return
+        self._targets.clear()
+        self.touched.add(subscription)
+        queue = subscription.queue
+        queue.subscriptions -= 1
+        if not queue.subscriptions:
+            self.consumed += len(queue)
+            queue.clear()
 
     def restart(self) -> None:
         """A new epoch; `Attach` announced the free window."""
@@ -133,10 +144,12 @@ class Incoming:
             self.touched.update(targets)
 
     def _readers(self, numbers: bytes) -> tuple[SubscriptionState, ...]:
+        """One of those that share a queue."""
         targets = self._targets.get(numbers)
         if targets is None:
             known = map(self.subscriptions.get, unpack(f"<{len(numbers) // 4}I", numbers))
-            targets = tuple(subscription for subscription in known if subscription is not None)
+            queues = {id(state.queue): state for state in known if state is not None}
+            targets = tuple(queues.values())
             if len(self._targets) >= TARGETS:
                 self._targets.clear()
             self._targets[numbers] = targets

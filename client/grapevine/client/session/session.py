@@ -331,12 +331,20 @@ class Session:
         return request
 
     def subscribe(
-        self, filter: Filter, now: float, timeout_s: float | None = None, confirm: str = "confirmed"
+        self,
+        filter: Filter,
+        now: float,
+        timeout_s: float | None = None,
+        confirm: str = "confirmed",
+        into: SubscriptionState | None = None,
     ) -> SubscriptionState:
+        """With `into`, both are read from one queue."""
         self._check_open()
+        if into is not None and self.incoming.subscriptions.get(into.number) is not into:
+            raise ValueError("`into` is no subscription of this client, or it has ended")
         self._number += 1
         request = self.requests.new(confirm, _deadline(now, timeout_s))
-        subscription = SubscriptionState(self._number, filter, request)
+        subscription = SubscriptionState(self._number, filter, request, None if into is None else into.queue)
         self.incoming.add(subscription)
         self._ask_subscribe(subscription, request)
         return subscription
