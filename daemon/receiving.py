@@ -229,6 +229,8 @@ class Receiver:
         if kind in PUBLICATIONS:
             self._gather(wire, message, now)  # type: ignore[arg-type]
         else:
+            if isinstance(message, Attach):
+                wire.protocol = message.newest
             self.hand_over(now)
             self.core.receive(wire.number, message, now)
 

@@ -61,7 +61,7 @@ class Sender:
         head = (batch.epoch, batch.first, batch.received, batch.settled, batch.credit, encoded)
         buffer = self._buffer
         if isinstance(batch, Deliver):
-            write_deliver(buffer, *head, batch.subscriptions)
+            write_deliver(buffer, *head, batch.subscriptions, wire.protocol)
         else:
             write_batch(buffer, *head)
         if len(buffer) > self.limit and len(publications) > 1:

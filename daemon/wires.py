@@ -17,6 +17,7 @@ import zmq
 from daemon.policy import FULL, Grant
 from daemon.sockets import Socket
 from daemon.watch import Reader, Watch
+from grapevine.wire.messages import PROTOCOL_OLDEST
 from overlay.links.session import Kind
 
 BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
@@ -37,6 +38,7 @@ class Wire:
         "kind",
         "mistakes",
         "number",
+        "protocol",
         "socket",
         "user",
     )
@@ -52,6 +54,7 @@ class Wire:
         self.user = ""  # the key that it was authorised by; for a DEALER, the key that was dialled
         self.grant = FULL
         self.barred: frozenset[int] = frozenset()  # kinds of messages that its key may not send
+        self.protocol = PROTOCOL_OLDEST  # the newest version that a client speaks
         self.mistakes = 0
         self.heard_at = now
         self.backlog: deque[bytes] = deque()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from grapevine.wire import identify
-from grapevine.wire.messages import Attach, Hello, Refuse
+from grapevine.wire.messages import PROTOCOL_OLDEST, Attach, Hello, Refuse
 from overlay.settings import CoreSettings
 from tests.system.frames import Frames
 from tests.system.overlay import ROOT, Daemon, Overlay, eventually
@@ -245,10 +245,11 @@ def test_a_cycle_is_undone_and_said(overlay: Overlay) -> None:
 
 def test_a_wrong_protocol_version_is_refused_with_both(plain: Overlay) -> None:
     daemon = plain.start("b1")
-    with Frames(daemon.address) as client:
-        client.send(Attach(98, 99, "future", identify("future"), 1, 1, 100, 0))
-        refused = client.expect(Refuse)
-        assert refused.reason == "version" and "b1 speaks protocol 1" in refused.text
+    for oldest, newest in ((98, 99), (0, PROTOCOL_OLDEST - 1)):
+        with Frames(daemon.address) as client:
+            client.send(Attach(oldest, newest, "stranger", identify("stranger"), 1, 1, 100, 0))
+            refused = client.expect(Refuse)
+            assert refused.reason == "version" and f"b1 speaks protocol {PROTOCOL_OLDEST}" in refused.text
     with Frames(daemon.address) as peer:
         settings = CoreSettings().cluster_wide()
         peer.send(Hello(98, 99, "b9", identify("b9"), 1, 1, False, 100, settings, (identify("b9"),)))

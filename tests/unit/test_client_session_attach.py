@@ -9,6 +9,8 @@ from grapevine.errors import Closed, NotAllowed, Timeout
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import (
+    PROTOCOL,
+    PROTOCOL_OLDEST,
     Attach,
     Attached,
     ClientAdvertise,
@@ -58,7 +60,9 @@ def start(settings: SessionSettings | None = None) -> Session:
 def test_first_attach_proposes_an_epoch_and_resumes_nothing() -> None:
     session = Session("quotes", 5, SessionSettings(receive_window=50))
     session.link_up(1.0)
-    assert sent(session) == [Attach(1, 1, "quotes", identify("quotes"), 5, 1, 50, 0, None)]
+    assert sent(session) == [
+        Attach(PROTOCOL_OLDEST, PROTOCOL, "quotes", identify("quotes"), 5, 1, 50, 0, None)
+    ]
     session.receive(attached(1), 1.1)
     assert session.state == State.ATTACHED and session.events == [Event("attached")]
     assert session.broker_name == "b1"

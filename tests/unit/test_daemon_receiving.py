@@ -128,6 +128,16 @@ class Taking:
         self.heard.append((number, 0, 0))
 
 
+@pytest.mark.parametrize("newest", [1, 2])
+def test_a_wire_knows_the_protocol_of_its_client(entrance: Entrance, newest: int) -> None:
+    entrance.comes(b"a", "one", GREETING)
+    wire = entrance.door.wires[b"a"]
+    assert wire.protocol == 1, "the oldest, until it is said"
+    attach = encode(Attach(1, newest, "c", identify("c"), 1, 1, 10, 0))
+    entrance.receiver.take(wire, memoryview(attach), 1.0)
+    assert wire.protocol == newest
+
+
 def published(first: int, count: int, epoch: int = 1) -> memoryview:
     some = [Publication(b"\x80", b"", number) for number in range(first, first + count)]
     return memoryview(encode(Publish(epoch, first, some)))

@@ -94,6 +94,17 @@ def test_equal_batches_are_encoded_once(pipe: Pipe, monkeypatch: pytest.MonkeyPa
     assert [(m.epoch, m.first) for m in got] == [(1, 1), (2, 7), (3, 1)]  # type: ignore[union-attr]
 
 
+def test_a_client_of_the_older_protocol_gets_one_list_each(pipe: Pipe) -> None:
+    older, newer = pipe.connect(), pipe.connect()
+    newer.protocol = 2
+    lists = [b"\1\0\0\0"] * 5
+    deliver = Deliver(1, 1, 0, 0, 0, publications(5), lists)
+    pipe.sender.send_batches([(older.number, deliver), (newer.number, deliver)])
+    (old,), (new,) = pipe.read(older), pipe.read(newer)
+    assert decode(old) == decode(new) == deliver
+    assert old == encode(deliver) and len(new) == len(old) - 4 * 6
+
+
 @pytest.mark.parametrize("kind", ["batch", "deliver"])
 def test_a_long_batch_is_split_at_consecutive_positions(kind: str) -> None:
     pipe = Pipe(batch_bytes=5_000, frames=1000)

@@ -59,6 +59,19 @@ def test_publications_encoded_once_fit_into_every_frame(many: list[Publication])
     assert decode(encode_publish(1, 2, raw)) == wire.Publish(1, 2, many)
 
 
+ONE, TWO = b"\1\0\0\0", b"\2\0\0\0"
+
+
+@pytest.mark.parametrize(("lists", "written"), [([ONE] * 3, [ONE]), ([ONE, TWO, ONE], [ONE, TWO, ONE])])
+def test_a_list_that_all_publications_share_is_written_once(lists: list[bytes], written: list[bytes]) -> None:
+    many, buffer = [publication()] * 3, bytearray()
+    write_deliver(buffer, 1, 2, 3, 4, 5, many, lists)
+    assert bytes(buffer).endswith(bytes(encode_publications(many)) + pack(written))
+    assert decode(buffer) == wire.Deliver(1, 2, 3, 4, 5, many, lists)
+    write_deliver(buffer, 1, 2, 3, 4, 5, many, lists, protocol=1)
+    assert bytes(buffer).endswith(pack(lists)), "who came before reads one list each"
+
+
 def test_a_client_may_send_four_fields_of_a_publication() -> None:
     frame = bytes((wire.Publish.kind,)) + pack([1, 1, [[b"\x80", b"x", 7, 0]]])
     assert decode(frame) == wire.Publish(1, 1, [Publication(b"\x80", b"x", 7)])
@@ -160,6 +173,8 @@ REFUSED: dict[str, Any] = {
     "home's name": wire.Advertise(1, wire.Advertisement(1, 1, 1, LONG, 1, 1, "p", EVERYTHING)),
     "subscription's number": wire.ClientSubscribe(1, 2**32, EVERYTHING),
     "lists and publications differ": wire.Deliver(1, 1, 1, 1, 1, [publication()], []),
+    "fewer lists than publications": wire.Deliver(1, 1, 1, 1, 1, [publication()] * 3, [b"", b""]),
+    "a list and no publication": wire.Deliver(1, 1, 1, 1, 1, [], [b""]),
     "list cut off": wire.Deliver(1, 1, 1, 1, 1, [publication()], [b"abc"]),
 }
 

@@ -83,8 +83,13 @@ def write_deliver(
     credit: int,
     publications: Encoded,
     subscriptions: Sequence[bytes],
+    protocol: int = wire.PROTOCOL,
 ) -> None:
-    """The frame of a Deliver as all that is in `buffer`."""
+    """The frame of a Deliver as all that is in `buffer`, for who speaks `protocol`: a list that all
+    publications share is written once."""
+    if protocol >= wire.SHARED_LISTS and len(subscriptions) > 1 and subscriptions[0] == subscriptions[-1]:
+        if subscriptions.count(subscriptions[0]) == len(subscriptions):
+            subscriptions = subscriptions[:1]
     buffer[:1] = _DELIVER
     _encode_into((epoch, first, received, settled, credit, publications, subscriptions), buffer, 1)
 
@@ -264,10 +269,13 @@ def _check_command(command: wire.Command) -> None:
 
 def _check_deliver(deliver: wire.Deliver) -> None:
     _check_publications(deliver.publications)
-    if len(deliver.subscriptions) != len(deliver.publications):
-        raise WireError("not one list of subscriptions per publication")
-    if any(size & 3 for size in {*map(len, deliver.subscriptions)}):
+    lists, count = deliver.subscriptions, len(deliver.publications)
+    if len(lists) != count and (len(lists) != 1 or not count):
+        raise WireError("neither one list of subscriptions per publication nor one for all")
+    if any(size & 3 for size in {*map(len, lists)}):
         raise WireError("a list of subscriptions is cut off")
+    if len(lists) != count:
+        deliver.subscriptions = lists * count
 
 
 _CHECK: dict[type[Any], Callable[[Any], None]] = {

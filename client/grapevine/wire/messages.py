@@ -45,8 +45,9 @@ from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, MeshMessage
 from grapevine.wire.relocation import RELOCATION, RelocationMessage
 
-PROTOCOL = 1  # the version this code speaks; HELLO and Attach carry the range a side accepts
+PROTOCOL = 2  # the version this code speaks; HELLO and Attach carry the range a side accepts
 PROTOCOL_OLDEST = 1
+SHARED_LISTS = 2  # from this version on one list of subscriptions may stand for all publications of a Deliver
 
 # --- publications ------------------------------------------------------------------------------
 
@@ -392,7 +393,8 @@ class Publish(msgspec.Struct, array_like=True, gc=False):
 
 
 class Deliver(msgspec.Struct, array_like=True, gc=False):
-    """Publications for a client, each with the numbers of its matching subscriptions (u32, little-endian)."""
+    """Publications for a client, each with the numbers of its matching subscriptions (u32, little-endian).
+    On the wire one list of numbers may stand for all; decoded, each has its own."""
 
     kind: ClassVar[int] = 48
     epoch: Id

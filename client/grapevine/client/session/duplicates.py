@@ -30,6 +30,8 @@ class Duplicates:
         return found
 
     def _ordered(self, publications: list[Publication]) -> list[int]:
+        if not publications or self._rises(publications):
+            return []
         found: list[int] = []
         publisher = incarnation = last = -1
         for index, p in enumerate(publications):
@@ -45,6 +47,17 @@ class Duplicates:
         if publisher >= 0:
             self._last[publisher, incarnation] = last
         return found
+
+    def _rises(self, publications: list[Publication]) -> bool:
+        """Whether all are one publisher's and new; if not, nothing is noted."""
+        publisher, incarnation = source = publications[0].publisher, publications[0].incarnation
+        last = self._last.get(source, -1)
+        for p in publications:
+            if p.sequence <= last or p.publisher != publisher or p.incarnation != incarnation:
+                return False
+            last = p.sequence
+        self._last[source] = last
+        return True
 
     def _unordered(self, publications: list[Publication]) -> list[int]:
         return [index for index, p in enumerate(publications) if self._had(p)]

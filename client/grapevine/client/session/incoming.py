@@ -114,8 +114,12 @@ class Incoming:
         if not publications:
             return True
         self.taken += len(publications)
-        names = self.names
-        messages = [Message(p, numbers, names) for p, numbers in zip(publications, lists)]
+        names, numbers = self.names, lists[0]
+        alike = lists.count(numbers) == len(lists)
+        if alike:
+            messages = [Message(p, numbers, names) for p in publications]
+        else:
+            messages = [Message(p, each, names) for p, each in zip(publications, lists)]
         repeated = self.duplicates.among(publications)
         if repeated:
             self.repeated += len(repeated)
@@ -124,7 +128,7 @@ class Incoming:
         if self._deliver is not None:
             self._deliver(messages)
         else:
-            self._distribute(messages, set(lists))
+            self._distribute(messages, {numbers} if alike else set(lists))
         return True
 
     def _distribute(self, messages: list[Message], lists: set[bytes]) -> None:
