@@ -30,6 +30,7 @@ from grapevine.wire.messages import (
     ClientAdvertise,
     ClientSubscribe,
     Command,
+    ExcludingBatch,
     Hello,
     Publish,
 )
@@ -43,6 +44,7 @@ ROLES: frozenset[str] = frozenset(get_args(Role))
 NEEDS: dict[int, frozenset[str]] = {
     Hello.kind: frozenset(("broker",)),
     Batch.kind: frozenset(("broker",)),
+    ExcludingBatch.kind: frozenset(("broker",)),
     Attach.kind: frozenset(("publisher", "subscriber")),
     Publish.kind: frozenset(("publisher",)),
     ClientAdvertise.kind: frozenset(("publisher",)),

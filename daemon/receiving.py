@@ -30,6 +30,7 @@ from grapevine.wire.messages import (
     ClientSubscribe,
     Command,
     Done,
+    ExcludingBatch,
     Hello,
     Message,
     Publish,
@@ -37,10 +38,11 @@ from grapevine.wire.messages import (
     Reset,
 )
 from overlay.core import Core
+from overlay.links.exclusions import shifted
 from overlay.links.session import Kind
 
 GREETINGS = {Hello.kind: Kind.PEER, Attach.kind: Kind.CLIENT, Command.kind: Kind.ADMIN}
-PUBLICATIONS = frozenset((Batch.kind, Publish.kind))
+PUBLICATIONS = frozenset((Batch.kind, ExcludingBatch.kind, Publish.kind))
 REVIEW_S = 1.0  # between two looks at the keys
 MISTAKES_MAX = 3  # wrong frames on one link before it is closed
 _RESET = encode(Reset())
@@ -64,6 +66,10 @@ def _joined(run: Batch | Publish, batch: Batch | Publish) -> bool:
     if run.epoch != batch.epoch or run.first + len(run.publications) != batch.first:
         return False
     if isinstance(batch, Batch) and isinstance(run, Batch):
+        if isinstance(batch, ExcludingBatch):
+            if not isinstance(run, ExcludingBatch):
+                return False
+            run.exclusions += shifted(batch.exclusions, len(run.publications))
         run.received, run.settled, run.credit = batch.received, batch.settled, batch.credit
     elif run.kind != batch.kind:
         return False

@@ -14,9 +14,10 @@ import msgspec
 import zmq
 
 from daemon.wires import Wire, Wires
-from grapevine.wire.codec import encode, encode_publications, write_batch, write_deliver
-from grapevine.wire.messages import Batch, Deliver, Message, Publication
+from grapevine.wire.codec import encode, encode_publications, write_batch, write_deliver, write_excluding
+from grapevine.wire.messages import Batch, Deliver, ExcludingBatch, Message, Publication
 from overlay.core import Core
+from overlay.links.exclusions import part
 
 BACKLOG_FRAMES = 4096  # control that waits for a peer who takes nothing, before the link is given up
 BACKLOG_BYTES = 64 * 1024 * 1024
@@ -62,6 +63,8 @@ class Sender:
         buffer = self._buffer
         if isinstance(batch, Deliver):
             write_deliver(buffer, *head, batch.subscriptions, wire.protocol)
+        elif isinstance(batch, ExcludingBatch):
+            write_excluding(buffer, *head, batch.exclusions)
         else:
             write_batch(buffer, *head)
         if len(buffer) > self.limit and len(publications) > 1:
@@ -131,9 +134,14 @@ def _key(publications: list[Publication]) -> tuple[int, int, int]:
 def _halves(batch: Batch | Deliver) -> tuple[Batch | Deliver, Batch | Deliver]:
     middle = len(batch.publications) // 2
     parts = []
-    for first, low, high in ((batch.first, 0, middle), (batch.first + middle, middle, None)):
-        changed: dict[str, object] = {"first": first, "publications": batch.publications[low:high]}
+    for low, high in ((0, middle), (middle, len(batch.publications))):
+        changed: dict[str, object] = {
+            "first": batch.first + low,
+            "publications": batch.publications[low:high],
+        }
         if isinstance(batch, Deliver):
             changed["subscriptions"] = batch.subscriptions[low:high]
+        elif isinstance(batch, ExcludingBatch):
+            changed["exclusions"] = part(batch.exclusions, low, high)
         parts.append(msgspec.structs.replace(batch, **changed))
     return parts[0], parts[1]

@@ -15,7 +15,7 @@ from msgspec import inspect
 from grapevine.filters.normal import EVERYTHING, Filter
 from grapevine.wire import messages as wire
 from grapevine.wire.extensions import encode_extension
-from grapevine.wire.messages import EXTENDED, MESSAGES, Cut, Deliver, Publication
+from grapevine.wire.messages import EXTENDED, MESSAGES, Cut, Deliver, ExcludingBatch, Publication
 from tests import strategies
 
 Strategy = st.SearchStrategy[Any]
@@ -42,12 +42,24 @@ def one_list_each(deliver: Deliver) -> Deliver:
     return msgspec.structs.replace(deliver, subscriptions=lists[: len(deliver.publications)])
 
 
+def lists_in_order(batch: ExcludingBatch) -> ExcludingBatch:
+    """Of the first publications, each list for one or two of them, perhaps with one between."""
+    exclusions, place = [], 0
+    for each in batch.exclusions:
+        start = place + each.start % 2
+        place = start + 1 + each.end % 2
+        if place <= len(batch.publications):
+            exclusions.append(msgspec.structs.replace(each, start=start, end=place))
+    return msgspec.structs.replace(batch, exclusions=exclusions)
+
+
 # What a class alone does not say.
 SPECIAL: dict[type[Any], Callable[[], Strategy]] = {
     Filter: strategies.checked_filters,
     Publication: publications,
     Cut: cuts,
     Deliver: lambda: plain_structs(Deliver).map(one_list_each),
+    ExcludingBatch: lambda: plain_structs(ExcludingBatch).map(lists_in_order),
 }
 
 

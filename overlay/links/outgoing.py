@@ -9,24 +9,28 @@ is beyond it here, unsent; nothing is dropped.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from grapevine.wire.limits import CUTS
+from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
+from overlay.links.exclusions import Names, part, stretches
 from overlay.links.settling import CutIndex, Settling, cuts_of
 
 CUTS_EACH = 8  # cuts that a peer may report of one publication: several links behind it may be lost
 
 
 class Chunk(NamedTuple):
-    """Publications at consecutive positions from `first`; `ids` beside them on a client's stream."""
+    """Publications at consecutive positions from `first`; beside them `ids` on a client's stream and
+    `exclusions` on a broker's."""
 
     first: int
     publications: list[Publication]
     ids: list[bytes]
+    exclusions: Sequence[Exclusion] = ()
 
     @property
     def last(self) -> int:
@@ -36,7 +40,8 @@ class Chunk(NamedTuple):
         if first <= self.first and last >= self.last:
             return self
         low, high = max(first - self.first, 0), last - self.first + 1
-        return Chunk(self.first + low, self.publications[low:high], self.ids[low:high])
+        exclusions = part(self.exclusions, low, high) if self.exclusions else ()
+        return Chunk(self.first + low, self.publications[low:high], self.ids[low:high], exclusions)
 
 
 class Wait(NamedTuple):
@@ -53,6 +58,7 @@ class Outgoing:
         "base",
         "counted",
         "cuts",
+        "exclusions",
         "ids",
         "limit",
         "next",
@@ -67,6 +73,7 @@ class Outgoing:
     def __init__(self) -> None:
         self.queue: list[Publication] = []
         self.ids: list[bytes] = []
+        self.exclusions: list[Exclusion] = []  # of the queue
         self.retained: deque[Chunk] = deque()
         self._unsent: deque[Chunk] = deque()
         self.waits: deque[Wait] = deque()
@@ -85,6 +92,17 @@ class Outgoing:
         """The position that the last appended publication has or will have."""
         return self.next - 1 + len(self.queue)
 
+    def exclude(self, publications: Iterable[Publication], names: Names) -> None:
+        """Append publications that leave with an exclude list, if it names anybody."""
+        queue, exclusions = self.queue, self.exclusions
+        start = len(queue)
+        queue += publications
+        if not names:
+            return
+        if exclusions and exclusions[-1].end == start and exclusions[-1].names == names:
+            start = exclusions.pop().start
+        exclusions.append(Exclusion(start, len(queue), names))
+
     def hold(self, record: Settling) -> None:
         """What was appended since the last call is part of `record`."""
         last = self.end()
@@ -95,9 +113,13 @@ class Outgoing:
 
     def seal(self) -> None:
         if self.queue:
-            self._retain(Chunk(self.next, self.queue.copy(), self.ids.copy()))
-            self.queue.clear()
-            self.ids.clear()
+            self._retain(Chunk(self.next, self.queue.copy(), self.ids.copy(), tuple(self.exclusions)))
+            self._clear()
+
+    def _clear(self) -> None:
+        self.queue.clear()
+        self.ids.clear()
+        self.exclusions.clear()
 
     def _retain(self, chunk: Chunk) -> None:
         self.retained.append(chunk)
@@ -194,11 +216,22 @@ class Outgoing:
 
     def between(self, first: int, last: int) -> Iterator[Publication]:
         """Retained or queued publications at these positions."""
+        for chunk in self._chunks(first, last):
+            yield from chunk.publications
+
+    def excluding(self, first: int, last: int) -> Iterator[tuple[Publication, Names]]:
+        """The same, each with its exclude list."""
+        for chunk in self._chunks(first, last):
+            for names, publications in stretches(chunk.publications, chunk.exclusions):
+                for publication in publications:
+                    yield publication, names
+
+    def _chunks(self, first: int, last: int) -> Iterator[Chunk]:
         for chunk in self.retained:
             if chunk.first <= last and chunk.last >= first:
-                yield from chunk.part(first, last).publications
+                yield chunk.part(first, last)
         if last >= self.next:
-            yield from self.queue[max(first - self.next, 0) : last - self.next + 1]
+            yield Chunk(self.next, self.queue, self.ids, self.exclusions).part(first, last)
 
     def give_up(self, reason: int = CUT_LINK_LOST) -> None:
         """The link is lost: its positions end as cut."""
@@ -214,8 +247,7 @@ class Outgoing:
         """Drop all that is retained; positions go on."""
         self.settled = self.sent = self.counted = self.end()
         self.next = self.settled + 1
-        self.queue.clear()
-        self.ids.clear()
+        self._clear()
         self.retained.clear()
         self._unsent.clear()
         self.cuts.clear()
@@ -228,4 +260,4 @@ def _resent(chunk: Chunk, sent: int) -> Chunk:
         replace(p, flags=p.flags | RESENT) if position <= sent else p
         for position, p in enumerate(chunk.publications, chunk.first)
     ]
-    return Chunk(chunk.first, marked, chunk.ids)
+    return chunk._replace(publications=marked)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from grapevine.wire.messages import Batch, Marks
+from grapevine.wire.messages import Batch, ExcludingBatch, Marks
 from matching.routes import RouteCache
 from overlay.links.incoming import Incoming
 from overlay.links.outgoing import Outgoing
@@ -183,13 +183,11 @@ class Remote(Session):
         if flows:
             base = self.out.base
             for chunk in self.out.take(self.core.settings.links.batch_publications):
-                batch = Batch(
-                    self.epoch,
-                    chunk.first - base,
-                    incoming.received,
-                    incoming.settled,
-                    incoming.credit,
-                    chunk.publications,
+                head = (self.epoch, chunk.first - base, incoming.received, incoming.settled, incoming.credit)
+                batch = (
+                    ExcludingBatch(*head, chunk.publications, list(chunk.exclusions))
+                    if chunk.exclusions
+                    else Batch(*head, chunk.publications)
                 )
                 self.core.out.batches.append((link.number, batch))
                 incoming.tell()

@@ -1,38 +1,20 @@
-"""DECISIONS 18: the exclude list of a publication, and what stands before a queue.
+"""DECISIONS 18: exclude lists, and what stands before a queue.
 
-It names brokers. Who gets the publication serves no anchor whose primary path passes one of them, and passes
-a name on to copies whose target lies before that broker.
+A list names brokers. Who gets the publication serves no anchor whose primary path passes one of them, and
+passes a name on to copies whose target lies before that broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from grapevine.wire.extensions import EXCLUDE, decode_extension, encode_extension
-from grapevine.wire.messages import EXTENDED, Publication
+from grapevine.wire.messages import Publication
 from matching.routes import RouteCache
+from overlay.links.outgoing import Outgoing
 from overlay.links.session import Remote
-from overlay.tree.runs import extended, extended_one
 
 Excluded = frozenset[int]
 NONE: Excluded = frozenset()
-ID_BYTES = 8
-
-
-def encode_names(names: Iterable[int]) -> bytes:
-    return encode_extension([(EXCLUDE, b"".join(name.to_bytes(ID_BYTES, "big") for name in sorted(names)))])
-
-
-def take_names(publication: Publication) -> Excluded:
-    """Remove the list from the publication and return it; other records stay."""
-    records = decode_extension(publication.extension)
-    names = b"".join(value for kind, value in records if kind == EXCLUDE)
-    publication.extension = encode_extension(record for record in records if record[0] != EXCLUDE)
-    if not publication.extension:
-        publication.flags &= ~EXTENDED
-    return frozenset(
-        int.from_bytes(names[at : at + ID_BYTES], "big") for at in range(0, len(names), ID_BYTES)
-    )
 
 
 class Narrowed:
@@ -50,24 +32,20 @@ class Narrowed:
 
 
 class Stamped:
-    """A queue whose publications leave with an exclude list."""
+    """The queue of a link whose publications leave with an exclude list."""
 
-    __slots__ = ("block", "names", "queue")
+    __slots__ = ("names", "out", "sorted")
 
-    def __init__(self, queue: list[Publication], names: Excluded) -> None:
-        self.queue = queue
+    def __init__(self, out: Outgoing, names: Excluded) -> None:
+        self.out = out
         self.names = names
-        self.block = encode_names(names)
+        self.sorted = tuple(sorted(names))
 
     def append(self, publication: Publication, /) -> None:
-        self.queue.append(extended_one(publication, EXTENDED, self.block))
+        self.out.exclude((publication,), self.sorted)
 
     def __iadd__(self, publications: Iterable[Publication], /) -> Stamped:
-        run = publications if isinstance(publications, list) else list(publications)
-        if len(run) == 1:  # a call of the compiled loop costs more than the copy
-            self.append(run[0])
-        else:
-            self.queue += extended(run, EXTENDED, self.block)
+        self.out.exclude(publications, self.sorted)
         return self
 
 

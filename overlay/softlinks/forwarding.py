@@ -1,5 +1,5 @@
-"""The way in for publications with exclude lists or a plane: a run of one publisher, one list and one plane
-is routed on its own.
+"""The way in for publications with exclude lists or a plane: those that follow each other with one list and
+one plane are routed on their own.
 
 A batch without either goes to the tree's own data path untouched; so does everything with Delta 1. The stamp
 of a plane that this broker knows nothing of is cleared (DECISIONS 19).
@@ -7,26 +7,29 @@ of a plane that this broker knows nothing of is cleared (DECISIONS 19).
 
 from __future__ import annotations
 
-from grapevine.wire import WireError
-from grapevine.wire.limits import HOPS
+from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
+
 from grapevine.wire.messages import Batch, Publication
 from overlay.behaviour import Quiet
 from overlay.core import Core
+from overlay.links.exclusions import Names, of_batch, stretches
 from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling
-from overlay.softlinks.excludes import NONE, Excluded, Narrowed, take_names
-from overlay.tree.duplicates import Source
+from overlay.softlinks.excludes import Narrowed
 from overlay.tree.publications import Publications, Used
 from overlay.tree.routes import Side
 
 LISTS = 64  # exclude lists of one neighbour whose routes are kept
+_plane_of = attrgetter("plane")
 
 
 class Forwarding(Quiet):
     def __init__(self, publications: Publications) -> None:
         self.publications = publications
         self.plane = 0  # the one whose stamp counts here; 0: none
-        self._sides: dict[Remote, dict[tuple[Excluded, int], Narrowed]] = {}
+        self._sides: dict[Remote, dict[tuple[Names, int], Narrowed]] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -34,62 +37,36 @@ class Forwarding(Quiet):
             core.forward = self.forward
 
     def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
-        if not any(publication.extension or publication.plane for publication in batch.publications):
+        exclusions = of_batch(batch, repeated)
+        if not exclusions and not any(map(_plane_of, batch.publications)):
             self.publications.forward(peer, batch, repeated, now)
             return
         record = Settling(peer.incoming)
-        publications = batch.publications[repeated:] if repeated else batch.publications
-        peer.received_total += len(publications)
-        for publication in publications:
-            publication.hops += 1
-        if any(publication.hops > HOPS for publication in publications):
-            publications = self.publications.too_far(publications, record)
         used: Used = []
-        for side, source, run in self._runs(peer, publications):
-            known = side.routes.at(self.publications.subscriptions.generation)
-            self.publications.route_run(side, run, source, used, known, now)
+        publications = batch.publications[repeated:] if repeated else batch.publications
+        for names, stretch in stretches(publications, exclusions):
+            for plane, run in self._by_plane(stretch):
+                self.publications.take(peer, self._side(peer, names, plane), run, record, used, now)
         self.publications.hold(used, peer, record)
 
-    def _runs(
-        self, peer: Remote, publications: list[Publication]
-    ) -> list[tuple[Side, Source, list[Publication]]]:
-        runs: list[tuple[Side, Source, list[Publication]]] = []
-        last: tuple[object, ...] = ()
+    def _by_plane(self, publications: list[Publication]) -> Iterable[tuple[int, list[Publication]]]:
+        if not any(map(_plane_of, publications)):
+            return [(0, publications)]
         for publication in publications:
             if publication.plane != self.plane:
                 publication.plane = 0
-            key = (
-                publication.publisher,
-                publication.incarnation,
-                publication.extension,
-                publication.plane,
-            )
-            if key != last:
-                last = key
-                runs.append((self._side(peer, publication), key[:2], []))
-            elif publication.extension:
-                take_names(publication)
-            runs[-1][2].append(publication)
-        return runs
+        return [(plane, list(run)) for plane, run in groupby(publications, _plane_of)]
 
-    def _side(self, peer: Remote, publication: Publication) -> Side:
-        excluded = self._take(publication) if publication.extension else NONE
-        if not excluded and not publication.plane:
+    def _side(self, peer: Remote, names: Names, plane: int) -> Side:
+        if not names and not plane:
             return peer
         sides = self._sides.setdefault(peer, {})
-        side = sides.get((excluded, publication.plane))
+        side = sides.get((names, plane))
         if side is None:
             if len(sides) >= LISTS:
                 sides.clear()
-            side = sides[excluded, publication.plane] = Narrowed(peer, excluded, publication.plane)
+            side = sides[names, plane] = Narrowed(peer, frozenset(names), plane)
         return side
-
-    def _take(self, publication: Publication) -> Excluded:
-        try:
-            return take_names(publication)
-        except WireError:  # a driver that hands over what was never decoded
-            self.core.refuse("extension")
-            return NONE
 
     def link_lost(self, session: Session, now: float) -> None:
         self._sides.pop(session, None)  # type: ignore[call-overload]

@@ -23,16 +23,18 @@ from msgspec.structs import replace
 
 from grapevine.filters.normal import Filter
 from grapevine.wire import WireError, decode_attributes
-from grapevine.wire.messages import RESENT, Batch, Publication, Publish
+from grapevine.wire.mesh import Exclusion
+from grapevine.wire.messages import RESENT, Batch, ExcludingBatch, Publication, Publish
 from matching.interface import Attributes, Matcher
 from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
 from overlay.core import Core
+from overlay.links.exclusions import of_batch, shifted
 from overlay.links.outgoing import Outgoing, Wait
 from overlay.links.session import Peer, Remote, Session
 from overlay.links.settling import Settling
 from overlay.links.soft import Soft
-from overlay.softlinks.excludes import NONE, Excluded, Narrowed, take_names
+from overlay.softlinks.excludes import NONE, Excluded, Narrowed
 from overlay.softlinks.forwarding import Forwarding
 from overlay.softlinks.shortcuts import Shortcuts
 from overlay.tree.anchors import Group
@@ -49,6 +51,7 @@ class Waiting(NamedTuple):
     epoch: int
     batch: Batch | Publish
     publications: list[Publication]
+    exclusions: list[Exclusion]
 
 
 class Plane:
@@ -66,7 +69,7 @@ class Plane:
         self.settled_at: list[tuple[Outgoing, int]] = []
         self.told = False  # the new tables are complete
         self.waiting: dict[Session, Waiting] | None = {}  # None: we stamp
-        self.again: list[tuple[Publication, Settling]] = []  # lost with the old plane
+        self.again: list[tuple[Publication, Excluded, Settling]] = []  # lost with the old plane
         self.gone = False  # nobody takes anything on the old side any more
 
     @property
@@ -177,20 +180,22 @@ class Planes(Quiet):
         """No record covers these positions before they are routed, so they do not settle."""
         known = waiting.get(session)
         if known is None or known.epoch != session.epoch:
-            known = waiting[session] = Waiting(session.epoch, batch, [])
+            known = waiting[session] = Waiting(session.epoch, batch, [], [])
+        known.exclusions.extend(shifted(of_batch(batch, repeated), len(known.publications)))
         known.publications.extend(batch.publications[repeated:])
         session.touch()
 
     def _release(self, plane: Plane, now: float) -> None:
         """One batch for each session: its positions settle together."""
         waiting, plane.waiting = plane.waiting or {}, None
-        for session, (epoch, batch, publications) in waiting.items():
-            if session.epoch == epoch and self._is_here(session) and publications:
-                whole = replace(batch, publications=publications)
-                if isinstance(whole, Publish):
-                    self.accept(session, whole, 0, now)
-                elif isinstance(session, Remote):
-                    self.forward(session, whole, 0, now)
+        for session, (epoch, batch, publications, exclusions) in waiting.items():
+            if session.epoch != epoch or not self._is_here(session) or not publications:
+                continue
+            if isinstance(batch, Publish):
+                self.accept(session, replace(batch, publications=publications), 0, now)
+            elif isinstance(session, Remote):
+                whole = ExcludingBatch(epoch, batch.first, 0, 0, 0, publications, exclusions)
+                self.forward(session, whole, 0, now)
 
     def _is_here(self, session: Session) -> bool:
         if isinstance(session, Client):
@@ -284,10 +289,10 @@ class Planes(Quiet):
             self._send_again(plane, now)
 
     def _take(self, plane: Plane, wait: Wait, out: Outgoing) -> None:
-        for publication in out.between(max(wait.first, out.settled + 1), wait.last):
+        for publication, names in out.excluding(max(wait.first, out.settled + 1), wait.last):
             if publication.plane != plane.number:
                 wait.record.pending += 1
-                plane.again.append((publication, wait.record))
+                plane.again.append((publication, frozenset(names), wait.record))
 
     def _abandon(self, peer: Peer) -> None:
         """Nobody will settle what is on this link: its senders send it again."""
@@ -300,17 +305,16 @@ class Planes(Quiet):
 
     def _send_again(self, plane: Plane, now: float) -> None:
         again, plane.again = plane.again, []
-        for publication, record in again:
-            for hop in self._new_hops(plane, publication):
+        for publication, excluded, record in again:
+            for hop in self._new_hops(plane, publication, excluded):
                 hop.out.hold(record)
                 hop.touch()
-        for _, record in again:
+        for _, _, record in again:
             record.release()
 
-    def _new_hops(self, plane: Plane, publication: Publication) -> tuple[Remote, ...]:
+    def _new_hops(self, plane: Plane, publication: Publication, excluded: Excluded) -> tuple[Remote, ...]:
         """The copies that serve the mover's side; at the mover, those that leave it."""
         copy = replace(publication, flags=publication.flags | RESENT, plane=plane.number)
-        excluded = take_names(copy) if copy.extension else NONE
         try:
             content = decode_attributes(copy.attributes)
         except WireError:

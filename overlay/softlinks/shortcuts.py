@@ -27,7 +27,7 @@ from overlay.links.session import Kind, Peer, Remote, Session
 from overlay.links.settling import cuts_of
 from overlay.links.soft import Soft, Stage
 from overlay.links.sync import Sync
-from overlay.softlinks.excludes import NONE, take_names
+from overlay.softlinks.excludes import Excluded
 from overlay.softlinks.neighbourhoods import Neighbourhoods
 from overlay.softlinks.table import WorkingTable
 from overlay.tree.anchors import Group
@@ -188,8 +188,8 @@ class Shortcuts(Quiet):
         again = [one for soft in softs for one in _unsettled(soft)]
         if len(softs) > 1:
             again.sort(key=lambda one: (one[1].publisher, one[1].incarnation, one[1].sequence))
-        for soft, publication, wait, sent in again:
-            hops = self._send_again(soft, publication, sent)
+        for soft, publication, excluded, wait, sent in again:
+            hops = self._send_again(soft, publication, excluded, sent)
             if sent and not hops:
                 wait.record.cuts += cuts_of([publication], CUT_LINK_LOST)
             for hop in hops:
@@ -203,10 +203,11 @@ class Shortcuts(Quiet):
                 wait.record.release()
             self.on_removed(soft, now)
 
-    def _send_again(self, soft: Soft, publication: Publication, again: bool) -> dict[Remote, None]:
+    def _send_again(
+        self, soft: Soft, publication: Publication, excluded: Excluded, again: bool
+    ) -> dict[Remote, None]:
         flags = publication.flags | RESENT if again else publication.flags
         copy = replace(publication, flags=flags)
-        excluded = take_names(copy) if copy.extension else NONE
         content = decode_attributes(copy.attributes)
         numbers = self.publications.subscriptions.remote.groups(content)
         groups = [g for n in numbers if _carried(soft, g := self.table.groups[n], excluded)]
@@ -308,13 +309,13 @@ class Shortcuts(Quiet):
             assert group.hop is far, (group.path, group.hop)
 
 
-def _unsettled(soft: Soft) -> Iterator[tuple[Soft, Publication, Wait, bool]]:
-    """What the link has not settled, in order; with each whether it was sent."""
+def _unsettled(soft: Soft) -> Iterator[tuple[Soft, Publication, Excluded, Wait, bool]]:
+    """What the link has not settled, in order; with each its exclude list and whether it was sent."""
     out = soft.out
     for wait in out.waits:
         first = max(wait.first, out.settled + 1)
-        for position, publication in enumerate(out.between(first, wait.last), first):
-            yield soft, publication, wait, position <= out.sent
+        for position, (publication, names) in enumerate(out.excluding(first, wait.last), first):
+            yield soft, publication, frozenset(names), wait, position <= out.sent
 
 
 def _carried(soft: Soft, group: Group, excluded: frozenset[int]) -> bool:

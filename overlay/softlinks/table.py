@@ -123,7 +123,7 @@ class WorkingTable:
     def _stamp(self, target: Remote, names: Excluded) -> Stamped:
         stamped = self._stamped.get((target, names))
         if stamped is None:
-            stamped = self._stamped[target, names] = Stamped(target.out.queue, names)
+            stamped = self._stamped[target, names] = Stamped(target.out, names)
         return stamped
 
     def _named(self, hop: int, excluded: Excluded) -> Excluded:

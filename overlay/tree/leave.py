@@ -244,13 +244,13 @@ class Leave(Quiet):
         for has nowhere to go."""
         touched: dict[Peer, None] = {}
         nowhere: list[Publication] = []
-        for publication in leaver.out.between(max(wait.first, leaver.out.settled + 1), wait.last):
+        for publication, names in leaver.out.excluding(max(wait.first, leaver.out.settled + 1), wait.last):
             sides = self.publications.sides(publication.attributes)
             if leaver in sides:
                 nowhere.append(publication)
             for peer in heirs:
                 if peer in sides and peer.incoming is not wait.record.incoming:
-                    peer.out.queue.append(publication)
+                    peer.out.exclude([publication], names)
                     touched[peer] = None
         wait.record.cuts += cuts_of(nowhere, CUT_LINK_LOST)
         for peer in touched:

@@ -36,7 +36,7 @@ from overlay.tree.routes import NOBODY, NOWHERE, Fan, Hops, Queue, Route, Side
 from overlay.tree.runs import gather, look_up, rising, scatter, stamp
 from overlay.tree.subscriptions import Subscriptions
 
-FAN_SHARED = 8  # destinations; larger fans hardly come again
+FAN_SHARED = 8  # clients; larger fans hardly come again
 FANS_SHARED = 4096
 NAMES_FEW = 3
 OFFER_MASK = 7
@@ -99,12 +99,24 @@ class Publications(Quiet):
         self.hold(used, client, record)
 
     def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
-        """Cut the batch into runs of one publisher each."""
         publications = batch.publications[repeated:] if repeated else batch.publications
         record = Settling(peer.incoming)
-        peer.received_total += len(publications)
         used: Used = []
-        known = peer.routes.at(self.subscriptions.generation)
+        self.take(peer, peer, publications, record, used, now)
+        self.hold(used, peer, record)
+
+    def take(
+        self,
+        peer: Remote,
+        side: Side,
+        publications: list[Publication],
+        record: Settling,
+        used: Used,
+        now: float,
+    ) -> None:
+        """Cut what came from a neighbour into runs of one publisher each; they are routed as from `side`."""
+        peer.received_total += len(publications)
+        known = side.routes.at(self.subscriptions.generation)
         publisher = incarnation = start = far = flags = 0
         for index, publication in enumerate(publications):
             hops = publication.hops = publication.hops + 1
@@ -116,15 +128,14 @@ class Publications(Quiet):
                     run = publications[start:index]
                     if far:
                         run = self.too_far(run, record)
-                    self.route_run(peer, run, (publisher, incarnation), used, known, now)
+                    self.route_run(side, run, (publisher, incarnation), used, known, now)
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
         if flags & TRACED and self.traced is not None:
             self.traced(peer, [p for p in publications if p.flags & TRACED], now)
         run = publications[start:] if start else publications
         if far:
             run = self.too_far(run, record)
-        self.route_run(peer, run, (publisher, incarnation), used, known, now)
-        self.hold(used, peer, record)
+        self.route_run(side, run, (publisher, incarnation), used, known, now)
 
     def _routes(self, client: Client, publications: list[Publication]) -> dict[bytes, Route]:
         """The route of each set of attributes in the batch, each looked for once."""
@@ -321,9 +332,9 @@ class Publications(Quiet):
     def _fan_key(
         self, peers: tuple[Remote, ...], links: tuple[Queue, ...] | None, deliveries: list[tuple[int, bytes]]
     ) -> object | None:
-        """Small fans are the same object for the same destinations, so that publications with different
-        attributes travel as one run; None for others."""
-        if len(peers) + len(deliveries) > FAN_SHARED:
+        """Fans of few clients are the same object for the same destinations, so that publications with
+        different attributes travel as one run; None for others."""
+        if len(deliveries) > FAN_SHARED:
             return None
         if self._fans_at != self.subscriptions.generation or len(self._fans) >= FANS_SHARED:
             self._fans_at = self.subscriptions.generation

@@ -4,8 +4,6 @@
  *
  * stamp(objects, members, values)         set the same values on every object
  * rising(objects, member, last) -> bool   whether the member's integers rise strictly, from above `last`
- * extended(objects, members, flag, block) -> list   copies, with the flag set and the block behind the extension;
- *                                         `members` are Publication.flags and Publication.extension
  * look_up(objects, member, table) -> list what the table has for the member's value of each object, or None
  * scatter(objects, routes, members) -> dict   append each object to every queue of its route's fan, and the route's
  *                                         first ids to the lists beside the clients' queues (further ones are of
@@ -88,43 +86,6 @@ static PyObject *rising(PyObject *self, PyObject *arguments) {
         last = number;
     }
     Py_RETURN_TRUE;
-}
-
-static int extend(PyObject *copy, PyMemberDescrObject *flags, PyMemberDescrObject *extension, PyObject *flag,
-                  PyObject *block) {
-    PyObject **slot = slot_of(copy, flags), *before = slot == NULL ? NULL : value_of(copy, flags);
-    if (before == NULL || (*slot = PyNumber_Or(before, flag)) == NULL) {
-        if (slot != NULL) *slot = before;
-        return -1;
-    }
-    Py_DECREF(before);
-    if ((before = value_of(copy, extension)) == NULL) return -1;
-    slot = slot_of(copy, extension);
-    if (PyBytes_CheckExact(before) && PyBytes_GET_SIZE(before) == 0) { /* most have none of their own */
-        *slot = Py_NewRef(block);
-        Py_DECREF(before);
-        return 0;
-    }
-    PyBytes_Concat(slot, block);
-    return *slot == NULL ? -1 : 0;
-}
-
-static PyObject *extended(PyObject *self, PyObject *arguments) {
-    PyObject *objects, *flag, *block;
-    PyMemberDescrObject *flags, *extension;
-    if (!PyArg_ParseTuple(arguments, "O!(O&O&)O!O!", &PyList_Type, &objects, is_member, &flags, is_member, &extension,
-                          &PyLong_Type, &flag, &PyBytes_Type, &block))
-        return NULL;
-    PyObject *copies = PyList_New(0), *name = PyUnicode_InternFromString("__copy__");
-    for (Py_ssize_t i = 0; copies != NULL && name != NULL && i < PyList_GET_SIZE(objects); i++) {
-        PyObject *copy = PyObject_CallMethodNoArgs(PyList_GET_ITEM(objects, i), name);
-        if (copy == NULL || extend(copy, flags, extension, flag, block) < 0 || PyList_Append(copies, copy) < 0)
-            Py_CLEAR(copies);
-        Py_XDECREF(copy);
-    }
-    if (name == NULL) Py_CLEAR(copies);
-    Py_XDECREF(name);
-    return copies;
 }
 
 static PyObject *look_up(PyObject *self, PyObject *arguments) {
@@ -266,7 +227,6 @@ static PyObject *gather(PyObject *self, PyObject *arguments) {
 static PyMethodDef methods[] = {
     {"stamp", stamp, METH_VARARGS, "set the same values on every object"},
     {"rising", rising, METH_VARARGS, "whether a member rises strictly"},
-    {"extended", extended, METH_VARARGS, "copies with an extension"},
     {"look_up", look_up, METH_VARARGS, "a table's values by a member"},
     {"scatter", scatter, METH_VARARGS, "append each object to the queues of its route"},
     {"gather", gather, METH_VARARGS, "the streams to the clients of a match"},

@@ -22,10 +22,7 @@ compiled: ModuleType | None
 try:
     from overlay.tree import _runs
 
-    wanted = ("gather", "extended")
-    compiled = (
-        _runs if all(hasattr(_runs, name) for name in wanted) else None
-    )  # else built from an older tree
+    compiled = _runs if hasattr(_runs, "gather") else None  # else built from an older tree
 except ImportError:
     compiled = None
 
@@ -39,7 +36,6 @@ _STAMPED = (
     _PUBLICATION.plane,
     _PUBLICATION.extension,
 )
-_EXTENDED = (_PUBLICATION.flags, _PUBLICATION.extension)
 _ROUTE: Any = Route
 _FAN: Any = Fan
 _SESSION: Any = Session
@@ -59,28 +55,6 @@ def stamp(run: list[Publication], publisher: int, incarnation: int, now: float, 
         publication.accepted_at = now
         publication.hops, publication.plane = 0, plane
         publication.extension = b""
-
-
-def extended(run: list[Publication], flag: int, block: bytes) -> list[Publication]:
-    """Copies with this block behind their extension."""
-    if compiled is not None:
-        return compiled.extended(run, _EXTENDED, flag, block)  # type: ignore[no-any-return]
-    return [extended_one(publication, flag, block) for publication in run]
-
-
-def extended_one(p: Publication, flag: int, block: bytes) -> Publication:
-    return Publication(
-        p.attributes,
-        p.payload,
-        p.sequence,
-        p.flags | flag,
-        p.publisher,
-        p.incarnation,
-        p.accepted_at,
-        p.hops,
-        p.plane,
-        p.extension + block,
-    )
 
 
 def rising(run: list[Publication], last: int) -> bool:

@@ -18,6 +18,7 @@ import msgspec
 from grapevine.filters import parse
 from grapevine.wire import WireError, decode, decode_attributes, encode, encode_attributes, encode_extension
 from grapevine.wire import messages as wire
+from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import KINDS, Message, Publication
 from tests.fuzz.receivers import Broker, Client
 from tests.messages import sample
@@ -44,6 +45,7 @@ def samples() -> list[Message]:
         wire.Reset(),
         wire.Marks(9, 4, 3, 100, 2, cuts, 0, 1),
         wire.Batch(9, 3, 4, 3, 100, [plain, full]),
+        wire.ExcludingBatch(9, 3, 4, 3, 100, [plain, full], [Exclusion(1, 2, (7, 8))]),
         wire.Ping(12.5, (1, 2)),
         wire.Pong(12.5, (1, 2)),
         wire.TablesSent(),

@@ -12,7 +12,7 @@ from overlay.links.session import Peer
 from overlay.links.soft import Soft, Stage
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
-from overlay.softlinks.excludes import Stamped, encode_names
+from overlay.softlinks.excludes import NONE, Stamped
 from overlay.softlinks.shortcuts import Shortcuts
 from overlay.softlinks.strategies import choose_links_s1, choose_links_s2
 from overlay.softlinks.table import WorkingTable
@@ -56,12 +56,11 @@ def test_model_and_broker_send_the_same_copies(strategy: str, seed: int) -> None
     homes = [h for h in random.sample(mesh.tree.brokers, 12) if h != broker]
     table, groups = table_of(mesh, broker, homes)
     hops, links = table.choose(None, groups)
-    blocks = {hop.id: b"" for hop in hops}
+    names = {hop.id: NONE for hop in hops}
     for hop, queue in zip(hops, links or ()):
         if isinstance(queue, Stamped):
-            blocks[hop.id] = queue.block
-    model = {to: encode_names(names) if names else b"" for to, names in node.copies(homes, frozenset())}
-    assert blocks == model
+            names[hop.id] = queue.names
+    assert names == dict(node.copies(homes, NONE))
 
 
 def test_calibration_meets_s0_and_nothing_else() -> None:

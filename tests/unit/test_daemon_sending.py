@@ -14,7 +14,8 @@ from daemon.sockets import Socket
 from daemon.watch import Watch
 from daemon.wires import Door, Wire, Wires
 from grapevine.wire import decode, encode
-from grapevine.wire.messages import Batch, Deliver, Ping, Publication
+from grapevine.wire.mesh import Exclusion
+from grapevine.wire.messages import Batch, Deliver, ExcludingBatch, Ping, Publication
 from overlay.core import Core
 from overlay.links.session import Kind
 from overlay.settings import CoreSettings
@@ -105,7 +106,7 @@ def test_a_client_of_the_older_protocol_gets_one_list_each(pipe: Pipe) -> None:
     assert old == encode(deliver) and len(new) == len(old) - 4 * 6
 
 
-@pytest.mark.parametrize("kind", ["batch", "deliver"])
+@pytest.mark.parametrize("kind", ["batch", "deliver", "excluding"])
 def test_a_long_batch_is_split_at_consecutive_positions(kind: str) -> None:
     pipe = Pipe(batch_bytes=5_000, frames=1000)
     wire = pipe.connect()
@@ -115,19 +116,28 @@ def test_a_long_batch_is_split_at_consecutive_positions(kind: str) -> None:
     message: Batch | Deliver = Batch(1, 11, 1, 2, 3, sent)
     if kind == "deliver":
         message = Deliver(1, 11, 1, 2, 3, sent, ids)
+    if kind == "excluding":
+        message = ExcludingBatch(1, 11, 1, 2, 3, sent, [Exclusion(5, 60, (7,)), Exclusion(60, 61, (8,))])
     pipe.sender.send_batches([(wire.number, message)])
     frames = pipe.read(wire)
     while pipe.sender.retry(1.0) or pipe.wires.backlogged:
         frames += pipe.read(wire)
     assert len(frames) > 3 and max(map(len, frames)) <= 5_000
-    position, had, had_ids = 11, [], []
+    position, had, had_ids, named = 11, [], [], []
     for part in map(decode, frames):
         assert isinstance(part, Batch | Deliver) and part.first == position
         position += len(part.publications)
         had += part.publications
         had_ids += part.subscriptions if isinstance(part, Deliver) else []
+        named += [
+            (each.names, publication.sequence)
+            for each in (part.exclusions if isinstance(part, ExcludingBatch) else [])
+            for publication in part.publications[each.start : each.end]
+        ]
     assert had == sent
     assert had_ids == (ids if kind == "deliver" else [])
+    right = [((7,), number) for number in range(6, 61)] + [((8,), 61)]
+    assert named == (right if kind == "excluding" else [])
     pipe.context.destroy(0)
 
 

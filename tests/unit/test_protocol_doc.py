@@ -10,6 +10,7 @@ from typing import Any
 from grapevine.filters.normal import Filter, Op, Predicate
 from grapevine.wire import decode, encode, limits
 from grapevine.wire import messages as wire
+from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import KINDS, OUTCOMES, REFUSALS, RESERVED
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "PROTOCOL.md").read_text()
@@ -19,6 +20,7 @@ STRUCTURES: tuple[type[Any], ...] = (
     wire.Resume,
     wire.Advertisement,
     wire.Subscription,
+    Exclusion,
     Filter,
     Predicate,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from grapevine.wire import identify
 from grapevine.wire.messages import PROTOCOL, Attach, Publication
@@ -61,31 +59,6 @@ def test_a_stamp_is_on_every_publication(
     runs.stamp(run[:1], 9, 7, 2.5, plane=4)
     stamped = [(p.publisher, p.incarnation, p.accepted_at, p.plane) for p in run]
     assert stamped == [(9, 7, 2.5, 4), (1 << 60, 7, 2.5, 0)]
-
-
-@both
-def test_copies_are_extended_and_the_originals_stay(
-    compiled: ModuleType | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "compiled", compiled)
-    run = publications([1, 2])
-    run[1].extension, run[1].flags, run[1].plane = b"own", 4, 9
-    before = [replace(p) for p in run]
-    copies = runs.extended(run, 2, b"block")
-    assert run == before
-    assert [(p.sequence, p.flags, p.plane, p.extension) for p in copies] == [
-        (1, 2, 0, b"block"),
-        (2, 6, 9, b"ownblock"),
-    ]
-    assert runs.extended([], 2, b"block") == []
-
-
-@needs_compiled
-def test_only_publications_are_extended() -> None:
-    others: Any = [fan(1, 0), array("b"), b"bytes"]
-    for other in others:
-        with pytest.raises((TypeError, AttributeError)):
-            runs.extended([other], 2, b"block")
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(0, 10))

@@ -23,6 +23,7 @@ from grapevine.wire import (
 )
 from grapevine.wire import messages as wire
 from grapevine.wire.codec import write_batch, write_deliver
+from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import KINDS, MESSAGES, RESERVED, Publication
 from tests import strategies
 from tests.messages import messages_of, publications
@@ -96,6 +97,11 @@ def subscribe(*conjunctions: tuple[Predicate, ...]) -> wire.ClientSubscribe:
     return wire.ClientSubscribe(1, 1, Filter(conjunctions))
 
 
+def excluding(*places: tuple[int, int]) -> wire.ExcludingBatch:
+    lists = [Exclusion(start, end, (7,)) for start, end in places]
+    return wire.ExcludingBatch(1, 1, 1, 1, 1, [publication()] * 3, lists)
+
+
 HELLO = wire.Hello(1, 1, "b1", 7, 1, 1, False, 9, {}, (7,))
 ATTACH = wire.Attach(1, 1, "c1", 7, 1, 1, 9, 0)
 LONG = "é" * 128  # 128 characters, 256 bytes
@@ -118,6 +124,13 @@ REFUSED: dict[str, Any] = {
     ),
     "critical extension in a delivery": wire.Deliver(
         1, 1, 1, 1, 1, [publication(extension=b"\xff\0\0", flags=wire.EXTENDED)], [b""]
+    ),
+    "an exclude list of nothing": excluding((0, 0)),
+    "exclude lists over each other": excluding((0, 2), (1, 3)),
+    "exclude lists backwards": excluding((2, 3), (0, 1)),
+    "an exclude list beyond the batch": excluding((1, 4)),
+    "an exclude list of too many": wire.ExcludingBatch(
+        1, 1, 1, 1, 1, [publication()], [Exclusion(0, 1, (7,) * (limits.NEARBY_BROKERS + 1))]
     ),
     "too many hops": publish(hops=limits.HOPS + 1),
     "negative sequence": publish(sequence=-1),

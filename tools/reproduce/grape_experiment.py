@@ -102,7 +102,7 @@ class Experiment:
 
     def _counted(self, end: End, message: Message, count: int = 0) -> None:
         kind = message.kind
-        if kind == Batch.kind:
+        if isinstance(message, Batch):
             self.counts["forwarded"] += count
         elif kind == Publish.kind:
             self.counts["published"] += count

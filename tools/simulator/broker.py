@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-from grapevine.wire.messages import Attach, Batch, Command, Deliver, Message, Publish
+from grapevine.wire.messages import Attach, Batch, Command, Deliver, ExcludingBatch, Message, Publish
 from overlay.core import Core
 from overlay.links.session import Kind
 from overlay.outbox import Outbox
@@ -22,7 +22,7 @@ from tools.simulator.disk import Disk
 from tools.simulator.network import End, Host, Network
 from tools.simulator.world import World
 
-BATCH, PUBLISH = Batch.kind, Publish.kind
+PUBLICATIONS = frozenset((Batch.kind, ExcludingBatch.kind, Publish.kind))
 _KINDS = {Attach.kind: Kind.CLIENT, Command.kind: Kind.ADMIN}
 WORK_S = 0.001  # between two pieces of deferred work
 
@@ -171,7 +171,7 @@ class BrokerHost(Host):
             end.known = True
             if number not in core.links:
                 core.link_up(number, "", _KINDS.get(kind, Kind.PEER), now)
-        if kind == BATCH or kind == PUBLISH:
+        if kind in PUBLICATIONS:
             count = len(message.publications)  # type: ignore[union-attr]
             self.digest.frame(now, self.index, kind, count)
             core.publications(number, message, now)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from random import Random
 
 from grapevine.wire.codec import decode, encode
 from grapevine.wire.drafts import Draft
-from grapevine.wire.messages import Batch, Message, Publication, Publish
+from grapevine.wire.messages import Batch, ExcludingBatch, Message, Publication, Publish
 from tools.simulator.latency import Latency
 from tools.simulator.world import WALL_START_S, World
 
@@ -245,7 +245,10 @@ def copied(message: Message) -> Message:
     """A broker changes what it was given, and without the codec the sender must not see that."""
     if isinstance(message, Batch):
         copies = list(map(_copy, message.publications))
-        return Batch(message.epoch, message.first, message.received, message.settled, message.credit, copies)
+        head = (message.epoch, message.first, message.received, message.settled, message.credit)
+        if isinstance(message, ExcludingBatch):
+            return ExcludingBatch(*head, copies, list(message.exclusions))
+        return Batch(*head, copies)
     if isinstance(message, Publish):
         return Publish(message.epoch, message.first, [_received(draft) for draft in message.publications])
     return message

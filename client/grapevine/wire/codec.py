@@ -39,6 +39,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _encode_into = msgspec.msgpack.Encoder().encode_into
 _KIND_BYTE: list[bytes] = [bytes((kind,)) for kind in range(256)]
 _BATCH = _KIND_BYTE[wire.Batch.kind]
+_EXCLUDING = _KIND_BYTE[wire.ExcludingBatch.kind]
 _PUBLISH = _KIND_BYTE[wire.Publish.kind]
 _DELIVER = _KIND_BYTE[wire.Deliver.kind]
 
@@ -72,6 +73,21 @@ def write_batch(
     """The frame of a Batch as all that is in `buffer`."""
     buffer[:1] = _BATCH
     _encode_into((epoch, first, received, settled, credit, publications), buffer, 1)
+
+
+def write_excluding(
+    buffer: bytearray,
+    epoch: int,
+    first: int,
+    received: int,
+    settled: int,
+    credit: int,
+    publications: Encoded,
+    exclusions: mesh.Exclusions,
+) -> None:
+    """The frame of an ExcludingBatch as all that is in `buffer`."""
+    buffer[:1] = _EXCLUDING
+    _encode_into((epoch, first, received, settled, credit, publications, exclusions), buffer, 1)
 
 
 def write_deliver(
@@ -267,6 +283,17 @@ def _check_command(command: wire.Command) -> None:
             raise WireError("an argument is not a finite number")
 
 
+def _check_excluding(batch: wire.ExcludingBatch) -> None:
+    _check_publications(batch.publications)
+    place = 0
+    for exclusion in batch.exclusions:
+        if not place <= exclusion.start < exclusion.end:
+            raise WireError("exclude lists out of order")
+        place = exclusion.end
+    if place > len(batch.publications):
+        raise WireError("an exclude list of nothing")
+
+
 def _check_deliver(deliver: wire.Deliver) -> None:
     _check_publications(deliver.publications)
     lists, count = deliver.subscriptions, len(deliver.publications)
@@ -283,6 +310,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Refuse: lambda m: _check_answer(m.reason, m.text),
     wire.Marks: lambda m: _check_cuts(m.cuts),
     wire.Batch: lambda m: _check_publications(m.publications),
+    wire.ExcludingBatch: _check_excluding,
     wire.Leaving: _check_leaving,
     wire.Advertise: lambda m: _check_advertisement(m.advertisement),
     wire.Subscribe: lambda m: check(m.subscription.filter),

@@ -15,9 +15,7 @@ CRITICAL = 0x80
 HEADER_BYTES = 3
 VALUE_BYTES = 0xFFFF
 
-EXCLUDE = 0x81  # brokers whose paths the receiver must not serve: 8 bytes each, big-endian
-
-KNOWN_CRITICAL: frozenset[int] = frozenset({EXCLUDE})
+KNOWN_CRITICAL: frozenset[int] = frozenset()  # 0x81 was the exclude list: see ExcludingBatch
 
 
 def encode_extension(records: Iterable[tuple[int, bytes]]) -> bytes:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.wire.fields import Addresses, Count, Id, Name, Seconds, Text
-from grapevine.wire.limits import NEARBY_BROKERS, PATH_BROKERS
+from grapevine.wire.limits import BATCH_PUBLICATIONS, NEARBY_BROKERS, PATH_BROKERS
 
 
 class Nearby(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -21,6 +21,17 @@ class Nearby(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: Name
     addresses: Addresses
     via: Id = 0
+
+
+class Exclusion(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The exclude list of those publications of a batch that stand at `start` and after, before `end`."""
+
+    start: Count
+    end: Count
+    names: Annotated[tuple[Id, ...], msgspec.Meta(max_length=NEARBY_BROKERS)]
+
+
+Exclusions: TypeAlias = Annotated[list[Exclusion], msgspec.Meta(max_length=BATCH_PUBLICATIONS)]
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -42,7 +42,7 @@ from grapevine.wire.fields import (
     Text,
 )
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
-from grapevine.wire.mesh import MESH, MeshMessage
+from grapevine.wire.mesh import MESH, Exclusions, MeshMessage
 from grapevine.wire.relocation import RELOCATION, RelocationMessage
 
 PROTOCOL = 2  # the version this code speaks; HELLO and Attach carry the range a side accepts
@@ -166,6 +166,14 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
     settled: Count
     credit: Count
     publications: Publications
+
+
+class ExcludingBatch(Batch, array_like=True, gc=False):
+    """Some have a list of brokers whose paths the receiver must not serve: who cannot read this kind must
+    not take them."""
+
+    kind: ClassVar[int] = 13
+    exclusions: Exclusions
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -467,9 +475,9 @@ RESERVED: dict[int, str] = {
 }
 
 PeerMessage: TypeAlias = (
-    Hello | Refuse | Reset | Marks | Batch | Ping | Pong | TablesSent | SyncDone | Leaving | LeaveHeld
-    | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed | CensusRequest | CensusAnswer
-    | TraceRequest | TraceAnswer
+    Hello | Refuse | Reset | Marks | Batch | ExcludingBatch | Ping | Pong | TablesSent | SyncDone | Leaving
+    | LeaveHeld | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed | CensusRequest
+    | CensusAnswer | TraceRequest | TraceAnswer
 )  # fmt: skip
 ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
@@ -480,7 +488,8 @@ Message: TypeAlias = (
 )  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
-    Hello, Refuse, Reset, Marks, Batch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld, LeaveDone,
+    Hello, Refuse, Reset, Marks, Batch, ExcludingBatch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld,
+    LeaveDone,
     Advertise, Unadvertise, Subscribe, Unsubscribe, Confirmed, CensusRequest, CensusAnswer,
     TraceRequest, TraceAnswer,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
