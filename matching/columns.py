@@ -41,6 +41,7 @@ class Columns:
 
     def __init__(self, key_attribute: str | None) -> None:
         self._key_attribute = key_attribute  # settled by the key, hence in no column
+        self._left = False  # row by row, for blocks
         self._lay([])
 
     def _lay(self, rows: list[Row]) -> None:
@@ -93,11 +94,15 @@ class Columns:
             if last in self._extra:
                 self._extra[slot] = self._extra.pop(last)
         self._changed()
+        if self._left:
+            return
         coded = sum(map(len, self._codes.values()))
         if (last * 4 < self._cells.shape[1] and last > 32) or coded > 64 + 4 * last:
             self._lay(self._rows)  # also drops columns and codes that nobody uses any more
 
     def last(self, count: int) -> list[Row]:
+        """Some rows from the end. Who asks takes them all in time: laying the rest anew would be in vain."""
+        self._left = True
         return self._rows[-count:]
 
     def work(self, budget: int) -> bool:

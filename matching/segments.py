@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
@@ -28,6 +28,7 @@ from matching.relations import region
 
 Spans = list[tuple[int, int]]  # rows that a slot is in
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _MISSING, _FALSE, _TRUE, _NUMBERS = 0, 1, 2, 3
 _BEYOND = 255  # a row after all rows
@@ -38,16 +39,18 @@ _ALL = 255  # an octet of slots that are in
 class Codes:
     """Numbers for the texts that slots must equal, for as long as one does."""
 
-    __slots__ = ("_next", "_uses", "of")
+    __slots__ = ("_next", "_uses", "of", "texts")
 
     def __init__(self) -> None:
         self.of: dict[str, float] = {}
+        self.texts: dict[float, str] = {}
         self._uses: dict[str, int] = {}
         self._next = 0
 
     def use(self, text: str) -> float:
         if text not in self.of:
             self.of[text] = float(self._next)
+            self.texts[self.of[text]] = text
             self._next += 1
         self._uses[text] = self._uses.get(text, 0) + 1
         return self.of[text]
@@ -55,7 +58,7 @@ class Codes:
     def drop(self, text: str) -> None:
         self._uses[text] -= 1
         if not self._uses[text]:
-            del self._uses[text], self.of[text]
+            del self._uses[text], self.texts[self.of.pop(text)]
 
 
 class Segments:
@@ -121,20 +124,25 @@ class Segments:
 
     # Setting slots
 
-    def fill(
-        self, octets: Octets, least: Floats, greatest: Floats, spans: Iterable[tuple[int, int, int]] = ()
-    ) -> None:
+    def fill(self, octets: Octets, least: Floats, greatest: Floats, others: Ints | None = None) -> None:
         """Intervals of numbers for many slots, whatever they were; (-inf, inf) is no predicate at all.
 
-        `spans` has those that are others: which of the slots, its first row, the row after its last."""
+        `others` has those that are something else: which of the slots, first rows, last rows."""
         start = np.searchsorted(self._cuts, least, "right") + _NUMBERS
         stop = np.searchsorted(self._cuts, greatest, "right") + _NUMBERS
         free = (least == -inf) & (greatest == inf)
         start[free], stop[free] = 0, _BEYOND
-        for which, first, end in spans:
-            start[which], stop[which] = first, end - 1
+        if others is not None:
+            which, first, last = others
+            start[which], stop[which] = first, last
         lows, highs = start.astype(np.uint8), stop.astype(np.uint8)
         octets.write(self._cells, (self._rank >= lows) & (self._rank <= highs))
+
+    def rows_of(self, codes: Floats) -> Ints:
+        """The rows of the texts that have these numbers."""
+        known, where = np.unique(codes, return_inverse=True)
+        rows = [self.row(self.codes.texts[code]) for code in known.tolist()]
+        return np.array(rows, np.int64)[where]
 
     def set(self, slot: int, predicate: Predicate) -> None:
         """Narrow one slot, which was filled before, by any predicate."""

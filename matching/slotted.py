@@ -41,6 +41,7 @@ _AT_ONCE = 8  # the first attributes get segments without being asked for often
 _GROWTH = 4096  # slots added at once, at most
 _CHUNK = 2048  # slots filled at once, at most
 _SAMPLE = 4096  # slots looked at to choose cuts, at most
+_VAGUE_SAMPLE = 512  # of those whose predicates must be looked at one by one
 
 
 class Slotted:
@@ -120,6 +121,8 @@ class Slotted:
                 cells[column] = least
             if -greatest > cells[column + 1]:
                 cells[column + 1] = -greatest
+        if self._vague[slot] and len({p.attribute for p in predicates}) < len(predicates):
+            self._make_odd(slot)  # a text's number would pass for a number's bound
         self._cell.pack_into(self._cells, slot * self._cell.size, *cells)  # type: ignore[arg-type]
         self._staged[slot] = None
         for attribute in wanted:
@@ -278,25 +281,29 @@ class Slotted:
             table.fill(octets, least, greatest)
             return
         vague = self._are(self._vague_in[table.attribute], slots).nonzero()[0]
-        least[vague], greatest[vague] = -inf, inf
-        spans, others = self._spans(table, slots[vague].tolist(), vague.tolist())
-        table.fill(octets, least, greatest, spans)
-        for slot, predicate in others:
+        odd = self._are(self._odd, slots[vague])
+        told, asked = vague[~odd], vague[odd]
+        rows = table.rows_of(least[told])
+        least[asked], greatest[asked] = -inf, inf
+        spans, several = self._spans(table, slots[asked].tolist(), asked.tolist())
+        others = np.concatenate((np.array((told, rows, rows)), spans), axis=1)
+        table.fill(octets, least, greatest, others)
+        for slot, predicate in several:
             table.set(slot, predicate)
 
     def _spans(
         self, table: Segments, slots: list[int], places: list[int]
-    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, Predicate]]]:
-        """Where slots that are no intervals of numbers are in: (those with one span of rows, the others)."""
+    ) -> tuple[Ints, list[tuple[int, Predicate]]]:
+        """Where odd slots are in: (place, first and last row of those with one span of rows; the others)."""
         spans: list[tuple[int, int, int]] = []
-        others: list[tuple[int, Predicate]] = []
+        several: list[tuple[int, Predicate]] = []
         for slot, place in zip(slots, places):
             asked = [p for p in self.predicates(slot) if p.attribute == table.attribute]
             if len(asked) == 1 and len(found := table.place(asked[0])) == 1:
-                spans.append((place, *found[0]))
+                spans.append((place, found[0][0], found[0][1] - 1))
             else:
-                others += [(slot, predicate) for predicate in asked]
-        return spans, others
+                several += [(slot, predicate) for predicate in asked]
+        return np.array(spans, np.int64).reshape(-1, 3).T, several
 
     def _are(self, bits: bitarray, slots: Ints) -> npt.NDArray[np.bool_]:
         octets = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
@@ -334,11 +341,12 @@ class Slotted:
         used = self._slots.used
         slots = np.arange(0, used, used // _SAMPLE + 1)
         slots = slots[self._are(self._placed, slots)]
-        vague = self._are(self._vague, slots)
+        vague = self._are(self._vague_in[table.attribute], slots)
         cells = self._cells[slots[~vague], 2 * table.index : 2 * table.index + 2]
+        thin = int(vague.sum()) // _VAGUE_SAMPLE + 1
         found = [
             cut
-            for slot in slots[vague].tolist()
+            for slot in slots[vague][::thin].tolist()
             for predicate in self.predicates(slot)
             if predicate.attribute == table.attribute
             for cut in cuts.predicate_cuts(predicate)
@@ -347,7 +355,7 @@ class Slotted:
         others = [cut for cut in found if not isinstance(cut, str)]
         numbers = np.concatenate((cells[:, 0], np.nextafter(-cells[:, 1], inf), np.array(others, np.float64)))
         numbers = numbers[np.isfinite(numbers)]
-        share = len(texts) / (len(numbers) + len(texts) or 1)
+        share = thin * len(texts) / (len(numbers) + thin * len(texts) or 1)
         most = min(cuts.MAX_CUTS, 2 * self._live // cuts.BOUNDS + 1)
         for_texts = round(most * share)
         return cuts.number_cuts(numbers, most - for_texts), cuts.text_cuts(texts, for_texts)
