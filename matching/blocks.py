@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from matching.block import Block
 from matching.cutting import cut
-from matching.group import Store
+from matching.group import Narrow
 from matching.interface import Attributes
 from matching.profile import Profile
 from matching.row import Row, Split
@@ -27,11 +27,13 @@ class Blocks:
     sorted = narrow = False
     cut = staticmethod(cut)
 
-    def __init__(self, key_attribute: str | None, former: Store | None) -> None:
+    def __init__(self, key_attribute: str | None, former: Narrow | None) -> None:
         self._key_attribute = key_attribute
         first = Block(key_attribute)
-        self._parts: list[Block | Store | None] = [former, first]
-        self._only: Block | Store | None = first if former is None else None  # the only part, if there is one
+        self._parts: list[Block | Narrow | None] = [former, first]
+        self._only: Block | Narrow | None = (
+            first if former is None else None
+        )  # the only part, if there is one
         self._current = 1  # the block being filled
         self._leaving = -1 if former is None else 0
         self._live = 0 if former is None else len(former)
@@ -44,7 +46,7 @@ class Blocks:
         for block in self.parts():
             yield from block
 
-    def parts(self) -> Iterator[Block | Store]:
+    def parts(self) -> Iterator[Block | Narrow]:
         return (part for part in self._parts if part is not None)
 
     def add(self, row: Row) -> None:
@@ -162,9 +164,6 @@ class Blocks:
     def explain(self, attributes: Attributes) -> tuple[int, int]:
         seen = [block.explain(attributes) for block in self.parts()]
         return sum(one[0] for one in seen), sum(one[1] for one in seen)
-
-    def last(self, count: int) -> list[Row]:
-        raise NotImplementedError  # nothing takes over from blocks
 
     def bytes(self) -> int:
         return sum(block.bytes() for block in self.parts())

@@ -8,7 +8,7 @@ imported with the first store, so that thousands of small indexes do without it;
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from matching.interface import Attributes
 from matching.profile import Profile
@@ -38,9 +38,18 @@ class Store(Protocol):
     ) -> list[tuple[int, bytes]]: ...
     @property
     def pending(self) -> bool: ...
-    def last(self, count: int) -> list[Row]: ...
     def work(self, budget: int) -> bool: ...
     def bytes(self) -> int: ...
+
+
+class Narrow(Store, Protocol):
+    """A store that blocks take over from, row by row."""
+
+    def last(self, count: int) -> list[Row]: ...
+
+
+def _is_narrow(store: Store) -> TypeGuard[Narrow]:
+    return store.narrow
 
 
 class Group:
@@ -61,7 +70,7 @@ class Group:
     def add(self, row: Row) -> None:
         if self.store is not None:
             self.store.add(row)
-            if len(self.store) >= COLUMNS and self.store.narrow:
+            if len(self.store) >= COLUMNS and _is_narrow(self.store):
                 self.store = _blocks(self.key, self.store)
         elif self.rows is None:
             self.rows = [row]
@@ -109,7 +118,7 @@ def _columns(key: Key) -> Store:
     return Columns(settled(key))
 
 
-def _blocks(key: Key, former: Store | None) -> Store:
+def _blocks(key: Key, former: Narrow | None) -> Store:
     from matching.blocks import Blocks
 
     return Blocks(settled(key), former)
