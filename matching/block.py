@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Point = npt.NDArray[np.float64] | list[float]
 
-_not = np.logical_not
+_not, _frombuffer = np.logical_not, np.frombuffer
 _PATIENCE = 4096  # staged slots that matches look at before they are placed
 
 
@@ -65,7 +65,7 @@ class Block(Slotted):
     def _below(self, slots: Ints, point: Point) -> Ints:
         """Those of the slots whose cells are at or below the point."""
         if self._one_word:
-            below: Bools = _not((self._cells.take(slots, 0) > point).view(self._word).ravel())
+            below: Bools = _not(_frombuffer(self._cells.take(slots, 0) > point, self._word))
             return slots[below]
         return slots[self._are_below(slots, point)]
 
