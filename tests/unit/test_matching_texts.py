@@ -1,4 +1,4 @@
-"""A text that must be equal beside ranges of numbers, in blocks: its number places a slot, unless it cannot."""
+"""A text that must be equal beside ranges of numbers, in blocks: its number places a slot, if it can."""
 
 from __future__ import annotations
 
