@@ -195,7 +195,7 @@ class Plan:
         wanted = self.wanted
         given = {
             "brokers": wanted.broker,
-            "payload": PAYLOAD if self.mapping.payload != Mapping().payload else "",
+            "payload": PAYLOAD,
             "nullAttributes": wanted.nulls,
             "advertise": wanted.advertise,
             "publisher": wanted.name,

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from grapevine.filters.checking import check_attributes
 from pipeline.mapping import ALL, Attribute, Mapping
 from pipeline.source import BROKEN, FILE, LINE, ROW, SAMPLE_ROWS, Source, described, field
 from pipeline.trouble import USAGE, Trouble
@@ -40,6 +41,15 @@ def planned(source: Source, mapping: Mapping) -> list[Attribute]:
     wanted = mapping.attributes or _every_column(source, mapping)
     if not wanted:
         raise Trouble(f"{source.path}: no column becomes an attribute", USAGE)
+    names = [attribute.name for attribute in wanted]
+    try:
+        check_attributes(dict.fromkeys(names, 0))
+    except ValueError as error:
+        raise Trouble(
+            f"{source.files[0]}: {error}: rename it, --attributes 'good_name=column'", USAGE
+        ) from None
+    if taken := {*names} & {FILE, LINE, PROBLEM, PAYLOAD, TIME}:
+        raise Trouble(f"{source.files[0]}: an attribute cannot be called {min(taken)}: rename it", USAGE)
     return [_typed(source, attribute) for attribute in wanted]
 
 
@@ -50,7 +60,8 @@ def _no_column(source: Source, name: str) -> str:
 
 
 def _every_column(source: Source, mapping: Mapping) -> list[Attribute]:
-    return [Attribute(name, name) for name in source.kinds if name != mapping.payload.column]
+    payload = mapping.payload.column
+    return [Attribute(name, name) for name in source.kinds if not payload or name != payload]
 
 
 def _typed(source: Source, attribute: Attribute) -> Attribute:
@@ -80,9 +91,8 @@ def shaped(
         broken(source), *(() if mapping.attributes else unknown_keys(source)),
         problem(source, plan, omit, mapping.time.column),
     )  # fmt: skip
-    extra = [F.col(FILE), place.alias(LINE), wrong.alias(PROBLEM)]
-    if payload := payload_of(source, mapping):
-        extra.append(payload[0].alias(PAYLOAD))
+    payload = payload_of(source, mapping).alias(PAYLOAD)
+    extra = [F.col(FILE), place.alias(LINE), wrong.alias(PROBLEM), payload]
     if mapping.time.column:
         extra.append(seconds(source, mapping.time.column).alias(TIME))
     return table.select(*columns, *extra)
@@ -162,7 +172,8 @@ def problem(source: Source, plan: list[Attribute], omit: bool, time: str = "") -
     return F.coalesce(*found)
 
 
-def payload_of(source: Source, mapping: Mapping) -> list[Column]:
+def payload_of(source: Source, mapping: Mapping) -> Column:
+    """Null where none is wanted: without a column for it the data source would take one called `payload`."""
     from pyspark.sql import functions as F
 
     payload = mapping.payload
@@ -172,13 +183,13 @@ def payload_of(source: Source, mapping: Mapping) -> list[Column]:
             raise Trouble(
                 f"{source.files[0]}: column {payload.column} is {kind}: a payload is text or bytes", USAGE
             )
-        return [field(payload.column)]
+        return field(payload.column)
     if not payload.columns:
-        return []
+        return F.lit(None).cast("binary")
     if payload.columns == [ALL] and source.format == "json":
-        return [F.col(LINE)]
+        return F.col(LINE)
     names = list(source.kinds) if payload.columns == [ALL] else payload.columns
-    return [F.to_json(F.struct(*[_json_value(source, name).alias(name) for name in names]))]
+    return F.to_json(F.struct(*[_json_value(source, name).alias(name) for name in names]))
 
 
 def _json_value(source: Source, name: str) -> Column:

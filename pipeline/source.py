@@ -12,7 +12,9 @@ import csv
 import glob
 import gzip
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -90,6 +92,7 @@ def opened(path: str, format: str | None = None, separator: str | None = None) -
         _check_headers(source)
     else:
         source.kinds = _json_kinds(files[0])
+    _check_names(source)
     return source
 
 
@@ -121,18 +124,37 @@ def guessed(path: str, files: list[str]) -> str:
 # --- columns and kinds ----------------------------------------------------------------------------
 
 
-def text_of(path: str) -> IO[str]:
+def text_of(path: str, errors: str = "replace") -> IO[str]:
     opener = OPENERS.get(Path(path).suffix, open)
-    return io.TextIOWrapper(opener(path, "rb"), encoding="utf-8", errors="replace", newline="\n")
+    return io.TextIOWrapper(opener(path, "rb"), encoding="utf-8", errors=errors, newline="\n")
+
+
+@contextmanager
+def sampled(path: str) -> Iterator[IO[str]]:
+    """The file for a look at its first lines; in later ones Spark replaces what is no UTF-8."""
+    try:
+        with text_of(path, "strict") as file:
+            yield file
+    except UnicodeDecodeError:
+        raise Trouble(f"{path}: not UTF-8 text: convert it first", FAILED) from None
+    except (OSError, EOFError, csv.Error) as error:
+        raise Trouble(f"{path}: {error}", FAILED) from None
+
+
+def _check_names(source: Source) -> None:
+    """Spark does not tell small letters from capitals."""
+    seen: dict[str, str] = {}
+    for name in source.kinds:
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise Trouble(f"{source.files[0]}: the columns {other} and {name} differ in case only", USAGE)
+    if BROKEN in seen:
+        raise Trouble(f"{source.files[0]}: a column cannot be called {BROKEN}: rename it", USAGE)
 
 
 def _csv_kinds(path: str, separator: str) -> tuple[str, dict[str, str]]:
-    try:
-        with text_of(path) as file:
-            header = _header(file)
-            rows = list(csv.reader(islice(file, SAMPLE_ROWS), delimiter=separator))
-    except (OSError, EOFError) as error:
-        raise Trouble(f"{path}: {error}", FAILED) from None
+    with sampled(path) as file:
+        header = _header(file)
+        rows = list(csv.reader(islice(file, SAMPLE_ROWS), delimiter=separator))
     names = next(csv.reader([header], delimiter=separator), [])
     if not names or any(not name.strip() for name in names):
         raise Trouble(f"{path}: its first line has to name every column", USAGE)
@@ -150,11 +172,8 @@ def _header(file: IO[str]) -> str:
 def _check_headers(source: Source) -> None:
     """One plan holds for all files: another order of columns in one would go out as what it is not."""
     for path in source.files[1:]:
-        try:
-            with text_of(path) as file:
-                header = _header(file)
-        except (OSError, EOFError) as error:
-            raise Trouble(f"{path}: {error}", FAILED) from None
+        with sampled(path) as file:
+            header = _header(file)
         if header.strip() and header != source.header:
             raise Trouble(
                 f"{path}: its first line names other columns than that of {source.files[0]}: feed it apart",
@@ -164,7 +183,7 @@ def _check_headers(source: Source) -> None:
 
 def _json_kinds(path: str) -> dict[str, str]:
     values: dict[str, list[Any]] = {}
-    with text_of(path) as file:
+    with sampled(path) as file:
         for line in islice(file, SAMPLE_ROWS):
             try:
                 record = msgspec.json.decode(line)
@@ -236,7 +255,7 @@ def rows(spark: SparkSession, source: Source, stream: bool, files_at_once: int |
     reader: Any = spark.readStream if stream else spark.read
     if stream and files_at_once:
         reader = reader.option("maxFilesPerTrigger", files_at_once)
-    place = str(Path(source.path).absolute())
+    place = _place(source.path)
     file = F.col("_metadata.file_path").alias(FILE)
     if not source.is_text:
         if stream:
@@ -250,7 +269,22 @@ def rows(spark: SparkSession, source: Source, stream: bool, files_at_once: int |
     if source.header:
         lines = lines.where(F.col(LINE) != source.header)
     parsed = lines.withColumn(FIELDS, _parsed(source))
-    return parsed.withColumn(BROKEN, F.col(f"{FIELDS}.{BROKEN}"))
+    broken = F.col(f"{FIELDS}.{BROKEN}")
+    return parsed.withColumn(BROKEN, F.coalesce(broken, _more()) if source.format == "json" else broken)
+
+
+def _more() -> Column:
+    """Not null where a line goes on after its record: of two Spark would take the first only."""
+    from pyspark.sql import functions as F
+
+    records = F.json_array_length(F.concat(F.lit("["), F.col(LINE), F.lit("]")))
+    return F.when(records.isNull() | (records != 1), F.col(LINE))
+
+
+def _place(path: str) -> str:
+    """For Spark, which takes brackets and stars for a pattern also where a file is called so."""
+    place = str(Path(path).absolute())
+    return re.sub(r"([][{}*?\\])", r"\\\1", place) if Path(path).exists() else place
 
 
 def _parsed(source: Source) -> Column:

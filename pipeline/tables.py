@@ -33,7 +33,8 @@ def hundredth(value: float) -> str:
 
 def meter(value: float) -> str:
     """A share as a bar and a number."""
-    return f'<span class="meter"><i style="width:{100 * value:.0f}%"></i></span>{100 * value:.0f} %'
+    bar = f'<span class="meter"><i style="width:{100 * value:.0f}%"></i></span>'
+    return f'{bar}<span class="share">{100 * value:.0f} %</span>'
 
 
 def pure_meter(value: float) -> str:
@@ -66,7 +67,7 @@ PUBLISHERS = (
     Column("first_broker", "broker", str, name=True),
     *_numbers("accepted", "delivered"),
     RATE,
-    Column("each", "deliveries each", hundredth),
+    Column("each", "each", hundredth),
     *DELAYS,
     Column("pure_forwards", "pure forwards", whole),
     YIELD,

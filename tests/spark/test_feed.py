@@ -182,6 +182,7 @@ def test_what_is_wrong_before_a_row_is_read(run: Feed, tmp_path: Path) -> None:
         ),
         ("few.csv", "job,row\nbad,0\nbad\n", 3, "no whole CSV record", False),
         ("half.json", '{"job": "bad", "row": 1}\n{"job": "bad", "ro', 2, "no whole JSON record", False),
+        ("two.json", '{"job": "bad"}\n{"job": "bad"}{"job": "bad"}\n', 2, "no whole JSON record", False),
         (
             "late.json",
             '{"job": "bad"}\n' * 1000 + '{"job": "bad", "a": 1}',
@@ -251,6 +252,20 @@ def test_nulls_may_be_left_out(run: Feed, brokers: Brokers, tmp_path: Path) -> N
         reader.all(2)
     found = sorted((m.attributes for m in reader.messages), key=lambda a: a["row"])
     assert found == [{"job": "nulls", "row": 0, "price": 1.5}, {"job": "nulls", "row": 1}]
+
+
+def test_a_column_called_payload_and_a_file_named_like_a_pattern(
+    run: Feed, brokers: Brokers, tmp_path: Path
+) -> None:
+    """An attribute like any other, where no payload is asked for; the file, not what its name would match."""
+    source = tmp_path / "data[1].csv"
+    source.write_text("job,row,payload\nodd,0,text\n")
+    with brokers.reading("job = 'odd'") as reader:
+        reader.kept = 1
+        run(source)
+        reader.all(1)
+    assert reader.messages[0].attributes == {"job": "odd", "row": 0, "payload": "text"}
+    assert reader.messages[0].payload == b""
 
 
 def test_a_key_that_comes_late_may_be_named(run: Feed, brokers: Brokers, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.ingest import Wanted, look
 from pipeline.mapping import Attribute, Payload, from_file, from_words, suggested
 from pipeline.shaping import planned
 from pipeline.source import Source, opened
@@ -162,6 +163,27 @@ def test_a_json_key_beyond_the_first_lines_needs_its_type() -> None:
     assert [one.type for one in planned(found, from_words("a, late:bool", ""))] == ["int", "bool"]
     with pytest.raises(Trouble, match="no column other"):
         planned(found, from_words("a, other", ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.csv", b"a,b\n1\r2,3\n", "new-line character"),
+        ("a.csv", "a\nM\u00fcller\n".encode("latin-1"), "not UTF-8 text"),
+        ("a.json", "{'a': 'M\u00fcller'}\n".encode("latin-1"), "not UTF-8 text"),
+        ("a.json.gz", b"no gzip", "Not a gzipped file"),
+        ("a.csv", b"a,A\n1,2\n", "columns a and A differ in case only"),
+        ("a.json", b'{"_broken": 1}\n', "cannot be called _broken"),
+        ("a.json", b'{"a": 1, "": 2}\n', "rename it"),
+        ("a.json", b'{"_payload": 1}\n', "cannot be called _payload"),
+    ],
+)
+def test_what_cannot_be_read_or_named_is_told(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(Trouble, match=says) as error:
+        look(Wanted(str(path), "tcp://127.0.0.1:1"))
+    assert str(error.value).startswith(str(path))
 
 
 def test_files_of_parquet_have_the_same_columns(tmp_path: Path) -> None:
