@@ -88,7 +88,7 @@ class Round:
 
     def _wait(self, reader: Reader, rows: int) -> None:
         while reader.count < rows and not self.driver.died_by_itself():
-            pass
+            time.sleep(0.005)
 
 
 def main() -> int:
