@@ -129,4 +129,5 @@ def _cell(value: Any, column: Column) -> str:
     kind = "name" if column.name else "zero" if not value else "bad" if column.bad else ""
     shown = column.show(value)
     text = shown if column.show in (meter, pure_meter) else escape(shown)
-    return f'<td class="{kind}" data-v="{escape(str(value))}">{text}</td>'
+    whole_name = f' title="{escape(shown)}"' if column.name else ""  # a long one is cut off by the page
+    return f'<td class="{kind}" data-v="{escape(str(value))}"{whole_name}>{text}</td>'
