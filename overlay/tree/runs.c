@@ -88,6 +88,11 @@ static PyObject *rising(PyObject *self, PyObject *arguments) {
     Py_RETURN_TRUE;
 }
 
+static int same_bytes(PyObject *one, PyObject *other) {
+    return PyBytes_CheckExact(one) && PyBytes_CheckExact(other) && PyBytes_GET_SIZE(one) == PyBytes_GET_SIZE(other) &&
+           memcmp(PyBytes_AS_STRING(one), PyBytes_AS_STRING(other), PyBytes_GET_SIZE(one)) == 0;
+}
+
 static PyObject *look_up(PyObject *self, PyObject *arguments) {
     PyObject *objects, *table;
     PyMemberDescrObject *member;
@@ -96,14 +101,19 @@ static PyObject *look_up(PyObject *self, PyObject *arguments) {
     Py_ssize_t count = PyList_GET_SIZE(objects);
     PyObject *found = PyList_New(count);
     if (found == NULL) return NULL;
+    PyObject *last = NULL; /* the key before; its bytes are compared sooner than hashed */
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *key = value_of(PyList_GET_ITEM(objects, i), member);
-        PyObject *value = key == NULL ? NULL : PyDict_GetItemWithError(table, key);
+        PyObject *key = value_of(PyList_GET_ITEM(objects, i), member), *value = NULL;
+        if (key != NULL && last != NULL && same_bytes(key, last))
+            value = PyList_GET_ITEM(found, i - 1);
+        else if (key != NULL)
+            value = PyDict_GetItemWithError(table, key);
         if (value == NULL && PyErr_Occurred()) {
             Py_DECREF(found);
             return NULL;
         }
         PyList_SET_ITEM(found, i, Py_NewRef(value == NULL ? Py_None : value));
+        last = key;
     }
     return found;
 }

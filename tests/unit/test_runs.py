@@ -79,6 +79,10 @@ def test_routes_are_looked_up_by_attributes(
     known = {b"0": Route(fan(0, 0), (), True), b"2": Route(fan(0, 0), (), True)}
     found = runs.look_up(publications([3, 4, 5]), known)
     assert found == [known[b"0"], None, known[b"2"]]
+    found = runs.look_up(publications([3, 3, 4, 4, 3, 5, 5]), known)
+    assert found == [known[b"0"], known[b"0"], None, None, known[b"0"], known[b"2"], known[b"2"]]
+    prefixes = [Publication(attributes, b"", 1) for attributes in (b"0", b"00", b"", b"0")]
+    assert runs.look_up(prefixes, known) == [known[b"0"], None, None, known[b"0"]]
 
 
 @given(st.lists(st.integers(0, 3), min_size=1))
