@@ -190,13 +190,14 @@ class Attachments(Quiet):
 
     def _flushed(self, client: Client) -> None:
         """After each drain that touched the client."""
-        now = self.core.now
-        if client.deliveries.overrun and client.link is not None:
+        now, deliveries = self.core.now, client.deliveries
+        if deliveries.overrun and client.link is not None:
             self.core.refuse("slow subscriber")
             self.end(client, now)
-        elif client.deliveries.waits and client.stall_timer is None and not client.ended:
+        elif deliveries.waits and client.stall_timer is None and not client.ended:
             self._watch_stall(client, now)
-        if client.deliveries.drowsy != (client.deliveries.shelf is not None):
+        shelved = deliveries.shelf is not None
+        if (shelved or deliveries.stalled) and deliveries.drowsy != shelved:
             self._turn_over(client, now)
         self.drained(client)
         if client.ended and not client.lost and not client.incoming.records:

@@ -130,11 +130,14 @@ class Outgoing:
         """What may leave now, in chunks of at most `most`; each counts as sent when yielded."""
         unsent = self._unsent
         while unsent and self.sent < self.limit:
-            last = min(unsent[0].last, self.limit, self.sent + most)
-            chunk = unsent[0].part(self.sent + 1, last)
-            self.sent = last
-            if last == unsent[0].last:
+            chunk = unsent[0]
+            end = chunk.last
+            last = min(end, self.limit, self.sent + most)
+            if last == end:
                 unsent.popleft()
+            if last < end or self.sent >= chunk.first:
+                chunk = chunk.part(self.sent + 1, last)
+            self.sent = last
             yield chunk
 
     @property

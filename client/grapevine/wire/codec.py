@@ -103,7 +103,7 @@ def write_deliver(
 ) -> None:
     """The frame of a Deliver as all that is in `buffer`, for who speaks `protocol`: a list that all
     publications share is written once."""
-    if protocol >= wire.SHARED_LISTS and len(subscriptions) > 1 and subscriptions[0] == subscriptions[-1]:
+    if protocol >= wire.SHARED_LISTS and subscriptions and subscriptions[0] == subscriptions[-1]:
         if subscriptions.count(subscriptions[0]) == len(subscriptions):
             subscriptions = subscriptions[:1]
     buffer[:1] = _DELIVER
