@@ -26,6 +26,10 @@ def strangers() -> dict[str, tuple[Filter, dict[str, Value]]]:
             Filter(tuple((Predicate(f"own{i}", Op.EXISTS),) for i in range(most))),
             {f"own{i}": i for i in range(most)},
         ),
+        "2 disjuncts that nobody else has, at a publication for many": (
+            Filter(tuple((Predicate(f"own{i}", Op.EXISTS),) for i in range(2))),
+            {f"d{i}": 125.0 + 250.0 * i for i in range(4)},  # the hot spot of `bluedove`
+        ),
         "28 searches in a text made for them": (
             Filter(tuple((Predicate("s", Op.CONTAINS, needle),) for needle in needles)),
             {"s": text},

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matching.block import Block
-from matching.cutting import cut
+from matching.cutting import cut, distinct
 from matching.group import Narrow
 from matching.interface import Attributes
 from matching.profile import Profile
@@ -25,7 +25,7 @@ _SMALL = 256  # slots; such a block is not worth leaving
 
 class Blocks:
     sorted = narrow = False
-    cut = staticmethod(cut)
+    cut, distinct = staticmethod(cut), staticmethod(distinct)
 
     def __init__(self, key_attribute: str | None, former: Narrow | None) -> None:
         self._key_attribute = key_attribute

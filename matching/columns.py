@@ -19,7 +19,7 @@ from grapevine.filters.normal import Op, Predicate, Value
 from matching import kernel
 from matching.bounds import number_bounds, number_pair
 from matching.check import satisfied
-from matching.cutting import LABEL, cut
+from matching.cutting import LABEL, cut, distinct
 from matching.interface import Attributes
 from matching.profile import Profile
 from matching.row import Row, Split
@@ -37,7 +37,7 @@ _EQ = int(Op.EQ)  # an enum's member costs more than the comparison
 class Columns:
     narrow = True
     pending = False
-    cut = staticmethod(cut)
+    cut, distinct = staticmethod(cut), staticmethod(distinct)
 
     def __init__(self, key_attribute: str | None) -> None:
         self._key_attribute = key_attribute  # settled by the key, hence in no column

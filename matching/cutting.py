@@ -12,28 +12,31 @@ from matching.row import Row
 
 LABEL = np.dtype("<u4")
 _Integers = npt.NDArray[Any]
+_Part = tuple[_Integers, _Integers]  # groups, labels
 
 
-def cut(
-    parts: list[tuple[_Integers, _Integers]], rows: list[Row], ordered: bool, unique: bool
-) -> list[tuple[int, bytes]]:
-    """`ordered`: a single part is sorted by group already; `unique`: one match may be there twice."""
-    if rows:
-        listed = np.array([row.group for row in rows], np.int64)
-        parts.append((listed, np.array([row.label for row in rows], LABEL)))
-    groups: _Integers
-    labels: _Integers
-    groups, labels = parts[0] if len(parts) == 1 else _joined(parts)
-    if unique:
-        pairs = np.unique(groups.astype(np.uint64) << np.uint64(32) | labels)
-        groups, labels = pairs >> np.uint64(32), pairs.astype(LABEL)
-    elif len(parts) > 1 or not ordered:
+def cut(parts: list[_Part], rows: list[Row], ordered: bool) -> list[tuple[int, bytes]]:
+    """`ordered`: a single part is sorted by group already."""
+    groups, labels = _joined(parts, rows)
+    if rows or len(parts) > 1 or not ordered:
         order = groups.argsort(kind="stable")
         groups, labels = groups[order], labels[order]
     return _pieces(groups, labels)
 
 
-def _joined(parts: list[tuple[_Integers, _Integers]]) -> tuple[_Integers, _Integers]:
+def distinct(parts: list[_Part], rows: list[Row]) -> _Part:
+    """Of what may be there twice, each once, sorted by group."""
+    groups, labels = _joined(parts, rows)
+    pairs = np.unique(groups.astype(np.uint64) << np.uint64(32) | labels)
+    return (pairs >> np.uint64(32)).astype(np.int64), pairs.astype(LABEL)
+
+
+def _joined(parts: list[_Part], rows: list[Row]) -> _Part:
+    if rows:
+        listed = np.array([row.group for row in rows], np.int64)
+        parts = [*parts, (listed, np.array([row.label for row in rows], LABEL))]
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 

@@ -31,9 +31,9 @@ class Explanation(msgspec.Struct, frozen=True):
         return sorted({sid for step in self.steps for sid in step.sids})
 
 
-def explain(keys: Keys, attributes: Attributes) -> Explanation:
+def explain(directories: tuple[Keys, ...], attributes: Attributes) -> Explanation:
     steps = []
-    for group in keys.asked(attributes):
+    for group in (group for keys in directories for group in keys.asked(attributes)):
         if group.store is None:
             rows = group.rows or []
             sids = [row.sid for row in rows if satisfied(row.rest, attributes)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeGuard
 
+from matching.check import satisfied
 from matching.interface import Attributes
 from matching.profile import Profile
 from matching.row import Key, Row, Split
@@ -34,8 +35,9 @@ class Store(Protocol):
     def overlapping(self, profile: Profile) -> Split: ...
     def explain(self, attributes: Attributes) -> tuple[int, int]: ...
     def cut(
-        self, parts: list[tuple[Any, Any]], rows: list[Row], ordered: bool, unique: bool
+        self, parts: list[tuple[Any, Any]], rows: list[Row], ordered: bool
     ) -> list[tuple[int, bytes]]: ...
+    def distinct(self, parts: list[tuple[Any, Any]], rows: list[Row]) -> tuple[Any, Any]: ...
     @property
     def pending(self) -> bool: ...
     def work(self, budget: int) -> bool: ...
@@ -76,6 +78,11 @@ class Group:
             self.rows = [row]
         else:
             self.rows.append(row)
+
+    def sids(self, attributes: Attributes) -> list[int]:
+        if self.store is not None:
+            return self.store.sids(attributes)
+        return [row.sid for row in self.rows or () if satisfied(row.rest, attributes)]
 
     @property
     def crowded(self) -> bool:

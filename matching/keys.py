@@ -120,15 +120,6 @@ class Keys:
             access.presence = Group(key)
         return access.presence
 
-    def find(self, key: Key) -> Group | None:
-        """The group of a key, if there is one."""
-        if not key:
-            return self.always
-        access = self.accesses.get(key[0])
-        if access is None:
-            return None
-        return access.values.get(key[1]) if len(key) == 2 else access.presence
-
     def count(self, key: Key, change: int) -> None:
         """A row was filed under a key (1) or left it (-1)."""
         if key:

@@ -19,17 +19,19 @@ from matching.profile import Profile
 from matching.relations import covers, overlaps
 from matching.row import SOLE, Row, Split
 
+Directories = tuple[Keys, ...]
+
 _CIRCLES = (Op.IN_CIRCLE, Op.NOT_IN_CIRCLE)
 
 
-def covering(keys: Keys, sids: Iterable[int], filter: Filter) -> list[int]:
+def covering(directories: Directories, sids: Iterable[int], filter: Filter) -> list[int]:
     """Sids known to match whatever `filter` matches."""
     if not filter.conjunctions:
         return sorted(sids)
     found = _Found(lambda row: covers(row.filter, filter))
     first = filter.conjunctions[0]  # whoever covers the filter covers this
     profile = Profile(first)
-    for group in _implied_groups(keys, first):
+    for group in _implied_groups(directories, first):
         decided, undecided = _ask(group, "covering", profile)
         if len(filter.conjunctions) == 1:
             found.take(decided)
@@ -67,27 +69,31 @@ def _ask(group: Group, question: str, profile: Profile) -> Split:
     return answer
 
 
-def _implied_groups(keys: Keys, conjunction: Conjunction) -> Iterator[Group]:
-    yield keys.always
-    for name in dict.fromkeys(predicate.attribute for predicate in conjunction):
-        access = keys.accesses.get(name)
-        if access is None or not access.filed:
-            continue
-        if access.presence is not None:
-            yield access.presence
-        for predicate in conjunction:
-            if predicate.attribute == name and predicate.op in (Op.EQ, Op.IN):
-                value = predicate.operand if predicate.op == Op.EQ else predicate.operand[0]  # type: ignore[index]
-                if value in access.values:
-                    yield access.values[value]
+def _implied_groups(directories: Directories, conjunction: Conjunction) -> Iterator[Group]:
+    for keys in directories:
+        yield keys.always
+        for name in dict.fromkeys(predicate.attribute for predicate in conjunction):
+            access = keys.accesses.get(name)
+            if access is not None and access.filed:
+                yield from _implied_values(access, [p for p in conjunction if p.attribute == name])
 
 
-def covered(keys: Keys, nothing: Iterable[int], filter: Filter) -> list[int]:
+def _implied_values(access: Access, predicates: list[Predicate]) -> Iterator[Group]:
+    if access.presence is not None:
+        yield access.presence
+    for predicate in predicates:
+        if predicate.op in (Op.EQ, Op.IN):
+            value = predicate.operand if predicate.op == Op.EQ else predicate.operand[0]  # type: ignore[index]
+            if value in access.values:
+                yield access.values[value]
+
+
+def covered(directories: Directories, nothing: Iterable[int], filter: Filter) -> list[int]:
     """Sids known to match nothing that `filter` does not; `nothing` has those that match nothing at all."""
     found = _Found(lambda row: covers(filter, row.filter))
     for conjunction in filter.conjunctions:
         profile = Profile(conjunction)
-        for group in _accepted_groups(keys, conjunction):
+        for group in _accepted_groups(directories, conjunction):
             decided, undecided = _ask(group, "covered", profile)
             found.take(row for row in decided if row.which == SOLE)
             found.decide(row for row in decided if row.which == 0)
@@ -95,29 +101,30 @@ def covered(keys: Keys, nothing: Iterable[int], filter: Filter) -> list[int]:
     return sorted([*found.sids(), *nothing])
 
 
-def overlapping(keys: Keys, filter: Filter) -> list[int]:
+def overlapping(directories: Directories, filter: Filter) -> list[int]:
     """Sids that may match something `filter` matches."""
     found = _Found(lambda row: overlaps(row.filter, filter))
     for conjunction in filter.conjunctions:
         profile = Profile(conjunction)
-        for group in _accepted_groups(keys, conjunction):
+        for group in _accepted_groups(directories, conjunction):
             decided, undecided = _ask(group, "overlapping", profile)
             found.take(decided)
             found.decide(undecided)
     return found.sids()
 
 
-def _accepted_groups(keys: Keys, conjunction: Conjunction) -> Iterator[Group]:
+def _accepted_groups(directories: Directories, conjunction: Conjunction) -> Iterator[Group]:
     """Groups whose key the conjunction does not rule out."""
     asked: dict[str, list[Predicate]] = {}
     for predicate in conjunction:
         asked.setdefault(predicate.attribute, []).append(predicate)
-    yield keys.always
-    for name, access in keys.accesses.items():
-        if access.filed:
-            if access.presence is not None:
-                yield access.presence
-            yield from _accepted_values(access, asked.get(name, []))
+    for keys in directories:
+        yield keys.always
+        for name, access in keys.accesses.items():
+            if access.filed:
+                if access.presence is not None:
+                    yield access.presence
+                yield from _accepted_values(access, asked.get(name, []))
 
 
 def _accepted_values(access: Access, predicates: list[Predicate]) -> Iterator[Group]:

@@ -17,9 +17,9 @@ class Statistics(msgspec.Struct, frozen=True):
     rows_max: int  # rows under the fullest key
 
 
-def statistics(keys: Keys, subscriptions: int) -> Statistics:
+def statistics(directories: tuple[Keys, ...], subscriptions: int) -> Statistics:
     sizes, stores, store_bytes = [], 0, 0
-    for group in keys.groups():
+    for group in (group for keys in directories for group in keys.groups()):
         sizes.append(len(group))
         if group.store is not None:
             stores += 1

@@ -168,3 +168,19 @@ def test_an_index_emptied_keeps_nothing() -> None:
     assert index.match({"a": 100}) == []
     assert index.statistics().keys == 0
     assert not index._keys.accesses and not index._members
+
+
+def test_a_disjunction_does_not_reorder_what_others_match() -> None:
+    """What one conjunction finds is listed as found: only filters with several are made distinct."""
+    sids, index = [(7919 * i) % 100_003 for i in range(3000)], Index()
+    for sid in sids:
+        index.add(sid, Filter(((Predicate("a", Op.RANGE, (0, 10 + sid % 5, False, False)),),)), sid % 3)
+    found, groups = index.match({"a": 5}), index.deliveries({"a": 5})
+    assert sorted(found) == sorted(sids) and found != list(set(found))
+    several = Filter(((Predicate("a", Op.EQ, 6),), (Predicate("a", Op.RANGE, (6, 7, False, False)),)))
+    index.add(200_000, several, 1)
+    assert index.match({"a": 5}) == found and index.deliveries({"a": 5}) == groups
+    assert index.match({"a": 6}).count(200_000) == 1
+    assert sum(len(row) for _, row in index.deliveries({"a": 6})) == 4 * 3001
+    index.remove(200_000)
+    assert index.match({"a": 6}) == found
