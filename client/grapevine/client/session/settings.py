@@ -8,7 +8,7 @@ from grapevine.wire.messages import DROP_OLDEST
 
 
 class SessionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    publish_window: int = 32_768  # publications not settled yet; a full window holds the publisher back
+    publish_window: int = 65_536  # publications not settled yet; a full window holds the publisher back
     receive_window: int = 32_768  # deliveries that wait in this process for the application
     on_slow: int = DROP_OLDEST  # what the broker does when this client's queue there is full
     attach_s: float = 5.0  # an Attach without an answer is repeated after this
