@@ -61,7 +61,8 @@ def span() -> list[Column]:
 
 
 def totals(events: DataFrame) -> dict[str, Any]:
-    """Over everything; `early` are deliveries before their acceptance, which only clocks can explain."""
+    """Over everything; `early` are deliveries before their acceptance: clocks that differ, or a broker that
+    was kept from its processor between looking at its clock and at what had come."""
     from pyspark.sql import functions as F
 
     extra = [

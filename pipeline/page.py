@@ -103,7 +103,7 @@ def alerts(totals: Row) -> list[str]:
         told.append(f"{left_out} of the logs were left out.")
     if totals["early"]:
         early = f"{totals['early']:,} deliveries seem to be earlier than their acceptance"
-        told.append(f"{early}: the clocks of the hosts differ.")
+        told.append(f"{early}: the clocks of the hosts differ, or a broker waited for its processor.")
     if totals["in_flight"]:
         told.append(f"{totals['in_flight']:,} copies were under way when the logs were read.")
     return told
