@@ -40,10 +40,9 @@ class Chooser(Quiet):
         self.gains: dict[int, float] = {}  # of the last round
         self.rounds = 0
         self._saving = False
-        self._marks: dict[Remote, int] = {}
+        self._given: dict[Remote, int] = {}  # to each link, at the last round
+        self._given_before: dict[Remote, int] = {}  # and at the last look at the uplink
         self._round_at = self._use_at = 0.0
-        self._use_mark = 0
-        self._sent_before = 0
         self._tried: dict[int, int] = {}
         self._running = 0  # which series of timers counts
 
@@ -85,14 +84,14 @@ class Chooser(Quiet):
         self.shortcuts.rested.clear()
         self._tried.clear()
         self.gains.clear()
-        self._marks.clear()
+        self._given.clear()
         self.shortcuts.table.candidates.clear()
         self.shortcuts.table.rebuild()
 
     def _begin(self, series: int, now: float) -> None:
         """Rounds of different brokers fall at different times."""
         self._mark(now)
-        self._use_at, self._use_mark = now, self._sent()
+        self._use_at, self._given_before = now, self._ends()
         interval = self.settings.interval_s
         self.core.timers.at(
             now + interval * self.core.random.uniform(0.5, 1.0), lambda t: self._round(series, t)
@@ -123,7 +122,11 @@ class Chooser(Quiet):
         self.rounds += 1
         table = self.shortcuts.table
         softs = {b: s for b, s in self.core.soft_out.items() if not s.leaving}
-        soft = {b: self._gain(b, self._carried(s)) for b, s in softs.items()}
+        rested = self.shortcuts.rested
+        soft = {
+            b: self.gains.get(b, 0.0) if b in rested else self._gain(b, self._carried(s))
+            for b, s in softs.items()
+        }  # a link at rest carries nothing and is worth what it was
         candidates = {b: self._gain(b, tap.count) for b, tap in table.candidates.items()}
         self.gains = {**soft, **candidates}
         decided = decide_round(
@@ -137,13 +140,13 @@ class Chooser(Quiet):
         for broker in decided.discard:
             if self.core.soft_out[broker].stage is not Stage.RISING:
                 self.shortcuts.close(self.core.soft_out[broker], now)
-        for broker in decided.promote:
+        for broker in decided.promote if not rested else ():  # else the uplink is full
             self.shortcuts.open(broker, now)
         self._tried = {b: left - 1 for b, left in self._tried.items() if left > 1}
         self._tried |= {b: TRIED for b in candidates if b not in decided.promote}
         table.candidates = {broker: Tap() for broker in decided.explore}
         table.rebuild()
-        self.loads.rate = self._rate(now)
+        self.loads.rate = self._rate(self._round_at, self._given, now)
         self._mark(now)
         self.loads.ask()
 
@@ -172,24 +175,24 @@ class Chooser(Quiet):
 
     def _carried(self, remote: Remote) -> int:
         """Publications given to the link since the last round."""
-        return remote.out.end() - self._marks.get(remote, 0)
+        return remote.out.end() - self._given.get(remote, 0)
 
     def _mark(self, now: float) -> None:
-        self._round_at = now
-        self._sent_before = self._sent()
-        remotes: list[Remote] = [*self.core.peers.values(), *self.core.soft_out.values()]
-        self._marks = {remote: remote.out.end() for remote in remotes}
+        self._round_at, self._given = now, self._ends()
 
-    def _sent(self) -> int:
+    def _ends(self) -> dict[Remote, int]:
         remotes: list[Remote] = [*self.core.peers.values(), *self.core.soft_out.values()]
-        return sum(remote.out.sent for remote in remotes)
+        return {remote: remote.out.end() for remote in remotes}
 
-    def _rate(self, now: float) -> float:
-        passed = now - self._round_at
-        return max(0.0, (self._sent() - self._sent_before) / passed) if passed > 0 else 0.0
+    def _rate(self, since: float, before: dict[Remote, int], now: float) -> float:
+        """Publications a second given to the links, not only what got through: a full uplink sends no more
+        than it can. Link by link: one that was closed has not taken back what went over it."""
+        given = sum(end - before.get(remote, 0) for remote, end in self._ends().items())
+        return given / (now - since) if now > since else 0.0
 
     def link_lost(self, session: Session, now: float) -> None:
-        self._marks.pop(session, None)  # type: ignore[call-overload]
+        self._given.pop(session, None)  # type: ignore[call-overload]
+        self._given_before.pop(session, None)  # type: ignore[call-overload]
         if isinstance(session, Soft) and session.dialled:
             self.shortcuts.rested.discard(session.id)
 
@@ -204,10 +207,8 @@ class Chooser(Quiet):
         self.core.timers.at(now + USE_S, lambda later: self._look_at_uplink(series, later))
 
     def _uplink_use(self, now: float) -> float:
-        """What is given to the links, not only what got through: a full uplink sends no more than it can."""
-        given = sum(r.out.end() for r in (*self.core.peers.values(), *self.core.soft_out.values()))
-        rate = max(0.0, (given - self._use_mark) / max(now - self._use_at, 1e-9))
-        self._use_at, self._use_mark = now, given
+        rate = self._rate(self._use_at, self._given_before, now)
+        self._use_at, self._given_before = now, self._ends()
         capacity = self.settings.uplink_msgs_s
         return rate / capacity if capacity else self.core.report.get("uplink_use", 0.0)
 
