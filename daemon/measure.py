@@ -1,4 +1,4 @@
-"""What the driver knows and the core cannot: processor, memory, delays of the queue and of matching.
+"""What the driver knows and the core cannot: processor, memory, uplink, delays of the queue and of matching.
 
 The queue's delay is estimated from the loop: a frame waits on average half a turn before it is read. All
 rates are over the interval since the last report.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.loop import Loop
+from daemon.uplink import Uplink
 
 INTERVAL_S = 2.0
 
@@ -17,6 +18,7 @@ class Measures:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._process: Any = None
+        self._uplink = Uplink()
         self._at = 0.0
         self._before: dict[str, float] = {}
 
@@ -53,6 +55,7 @@ class Measures:
         return {
             "cpu": cpu,
             "memory_bytes": float(memory),
+            "uplink_use": self._uplink.use(seconds),
             "busy": min(1.0, grown["busy_s"] / seconds),
             "queue_delay_s": grown["busy_s"] / max(1.0, grown["turns"]) / 2,
             "slowest_turn_s": slowest,

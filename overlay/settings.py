@@ -43,7 +43,7 @@ class SoftLinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fanout: int = 5  # primary and soft links at most
     maxlinks: int = 20  # with the candidates
     interval_s: float = 20.0  # between two choices of links
-    uplink_msgs_s: float = 0.0  # publications a second that the uplink carries; 0: not known
+    uplink_msgs_s: float = 0.0  # publications a second that the uplink carries; 0: its use is measured
     load_factor: str = "boost"  # or "paper"
 
 

@@ -116,7 +116,12 @@ class Softlinks(Section, frozen=True):
         _SOFT.interval_s
     )
     uplink_msgs_s: Annotated[
-        float, key("publications a second that this broker's uplink carries; 0: not known", ge=0, reload=True)
+        float,
+        key(
+            "publications a second that this broker's uplink carries; 0: its use is measured",
+            ge=0,
+            reload=True,
+        ),
     ] = _SOFT.uplink_msgs_s
     load_factor: Annotated[
         Literal["boost", "paper"], key("how load enters the choice of links", reload=True)

@@ -221,6 +221,8 @@ class Planes(Quiet):
             groups = [group for group in groups if self._leaves_us(plane, back, group)]
         elif stamp == plane.number:
             groups = [group for group in groups if not self._turns(plane, group) or group.side is plane.new]
+            if back is plane.new:
+                groups += self._untold(plane)
         else:
             groups = self._in_old(plane, back, groups, content)
         wanted = [group for group in groups if excluded.isdisjoint(group.path)]
@@ -233,6 +235,14 @@ class Planes(Quiet):
         if old is not None and old is not back and not plane.gone and plane.was.groups(content):
             kept.append(Group(-1, (old.id,), old))
         return kept
+
+    def _untold(self, plane: Plane) -> list[Group]:
+        """What lies behind the mover was announced anew, and should the old side's link be broken we may not
+        have heard who wants it there: it gets everything that comes from the new side."""
+        old = plane.old
+        if old is None or old.retiring or old.lost or (old.link is not None and old.synced_by_peer):
+            return []
+        return [Group(-1, (old.id,), old)]
 
     def _turns(self, plane: Plane, group: Group) -> bool:
         """Whether it lies behind the mover."""
@@ -331,6 +341,10 @@ class Planes(Quiet):
 
     def link_up(self, session: Session, now: float) -> None:
         self.told_again(session)
+
+    def link_down(self, session: Session, now: float) -> None:
+        if self.plane is not None and session in self.plane.affected:
+            self._changed()
 
     def link_lost(self, session: Session, now: float) -> None:
         plane = self.plane

@@ -27,6 +27,8 @@ class Uplinks:
         self._free_at = dict.fromkeys(mesh.tree.brokers, 0.0)
         self._given = dict.fromkeys(mesh.tree.brokers, 0)
         self._count = 0
+        for node in mesh.nodes.values():
+            node.saving = False  # as another cap has left it
 
     def run(self, publications: list[Publication], seconds: float) -> None:
         """Publications enter evenly spread over the time."""
