@@ -38,3 +38,17 @@ def test_what_was_sent_since_it_was_asked_last(monkeypatch: pytest.MonkeyPatch) 
     assert uplink.use(1.0) == pytest.approx(0.9)
     sent["eth0"] = 5
     assert uplink.use(1.0) == 0.0, "its counter began again"
+
+
+def test_the_machine_is_asked_by_its_own_tables_and_may_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(pernic: bool) -> None:
+        asked.append(psutil.PROCFS_PATH)
+        raise FileNotFoundError("/proc/net/dev")
+
+    before = psutil.PROCFS_PATH
+    assert Uplink().use(1.0) == 0.0, "here it is asked in earnest"
+    monkeypatch.setattr(psutil, "net_io_counters", refuse)
+    assert Uplink().use(1.0) == 0.0
+    assert asked == ["/proc/self"] and before == psutil.PROCFS_PATH
