@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grapevine.wire.limits import ROOT_PATH_BROKERS
+from grapevine.wire.limits import ADDRESSES, ROOT_PATH_BROKERS
 from grapevine.wire.messages import LeaveDone, Leaving, Ping
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
@@ -146,6 +146,20 @@ class Join(Quiet):
             self.candidates = (through, *(c for c in self.candidates if c != through))
             self.core.out.journal.append(Record("parent", through))
         self._adopt(peer, now)
+
+    def sought(self) -> tuple[str, ...]:
+        """Where a parent may be found, as far as we know."""
+        return tuple(dict.fromkeys((*self.candidates, *self.nearby())))[:ADDRESSES]
+
+    def inherit(self, addresses: tuple[str, ...]) -> None:
+        """Our parent has left without having one: we are the root of what was below it, and look for a
+        parent where it did, as all that we are configured with may have left."""
+        strange = [address for address in addresses if address not in self.greeting.addresses]
+        if strange:
+            self.candidates = tuple(dict.fromkeys((*strange, *self.candidates)))[:ADDRESSES]
+            self._next = self._tries = 0
+            self._reloaded = True
+            self.core.out.journal.append(Record("parent", strange[0]))
 
     def _adopt(self, peer: Peer, now: float) -> None:
         self.parent = peer

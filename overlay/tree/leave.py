@@ -3,8 +3,9 @@
 The leaver sends its clients away and asks its neighbours to hold what is for it. When all it had is
 settled it says so and is gone. Its children (the heirs) dial its parent (the successor; below a leaving
 root the lowest child); tables are exchanged over the new links; then what was held is matched anew,
-towards the new links only, before anything newer. A leaver that breaks off in between is a broker whose
-link broke, nothing else.
+towards the new links only, before anything newer. A leaver that had lost its parent tells the successor
+where it looked for another: below it nobody else may know. A leaver that breaks off in between is a broker
+whose link broke, nothing else.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ LOOK_AGAIN_S = 0.02
 class Departure:
     """A neighbour that leaves, and who takes its place for us."""
 
-    __slots__ = ("done", "heirs", "leaver", "successor")
+    __slots__ = ("addresses", "done", "heirs", "leaver", "successor")
 
     def __init__(self, leaver: Peer, message: Leaving) -> None:
         self.leaver = leaver
         self.successor = message.successor
+        self.addresses = message.successor_addresses  # the successor's; to itself, where to find a parent
         self.heirs = message.heirs
         self.done = False
 
@@ -110,6 +112,9 @@ class Leave(Quiet):
         self._held = Gather(lambda gather, later: self._await_settled(later))
         for peer in peers:
             self._held.wait_for(peer)
+        if parent is not self.join.parent:
+            self.core.tell(Leaving(parent.id, parent.name, self.join.sought(), heirs), parent)
+            peers.remove(parent)
         self.core.tell(Leaving(parent.id, parent.name, parent.addresses, heirs), *peers)
         self._held.start(now)
 
@@ -180,6 +185,8 @@ class Leave(Quiet):
         departure.done = True
         if self.join.parent is peer:
             self.join.parent = None
+            if departure.successor == self.core.id:
+                self.join.inherit(departure.addresses)
         if self.core.id in departure.heirs:
             self._dial(departure, now)
         deadline = now + self.core.settings.links.lost_after_s

@@ -36,6 +36,13 @@ def test_churn_around_links_that_break(seed: int) -> None:
     assert result.ok, [result.replay(), *result.violations]
 
 
+# Understood and mended: a broker that left without a parent, and the one in its place had nobody to dial.
+def test_a_broker_that_was_cut_off_leaves() -> None:
+    result = simulate(find("softlinks-unordered"), "", None, 52)
+    assert result.ok, [result.replay(), *result.violations]
+    assert result.faults["leave"] > 0
+
+
 # Understood and mended: a word over the old link told on to the new one, a mover that forgot what it should
 # say, what waits sent to a neighbour that is being lost, a heir that could find only those below it, a late
 # word of the old side that ended the new one's (23), a new side that was confirmed too early (102), a broker

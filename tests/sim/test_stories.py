@@ -107,6 +107,28 @@ def test_a_broker_leaves_in_the_middle_of_a_stream(leaver: int) -> None:
     assert not story.oracle.reach.losses, "a departure is not a loss"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_who_takes_the_place_of_a_broker_that_left_without_a_parent_looks_where_it_did(
+    restarts: bool,
+) -> None:
+    """The only candidate of b2 and b3 has left; where b0 is, only that one knew."""
+    story = Story(4)
+    story._neighbours[3] = story._neighbours[2]
+    root, leaver, *below = story.begin().brokers
+    root.pause(30)
+    story.wait(lambda: leaver.core is not None and len(leaver.core.peers) == 2)
+    leaver.leave()
+    story.wait(lambda: leaver.left)
+    story.wait(lambda: story.oracle.reach.connected.get(2) == {3})
+    if restarts:
+        for broker in below:
+            broker.crash()
+            story.watcher.crashed(broker)
+            broker.start()
+    story.wait(lambda: story.oracle.reach.is_tree(3))
+    assert all(core.ready for core in story.cores())
+
+
 def test_a_reader_that_stopped_holds_a_publisher_for_stall_s_only() -> None:
     """DECISIONS 2: neither until its link is given up, nor until it is lost."""
     story = Story(2).begin()

@@ -201,7 +201,8 @@ class SyncDone(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Leaving(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Hold publications for me. After LeaveDone, `heirs` dial `successor`."""
+    """Hold publications for me. After LeaveDone, `heirs` dial `successor`. A leaver without a parent tells
+    the successor, in place of its own addresses, where it looked for one."""
 
     kind: ClassVar[int] = 10
     successor: Id
