@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import platform
+import resource
 import subprocess
 import sys
 
 import pytest
 
 FRAMES = """
-import resource, sys, zmq
+import resource, zmq
 from grapevine.client import link
-context = link.context() if sys.argv[1] == "client" else zmq.Context()
+context = link.context()
 left, right = context.socket(zmq.DEALER), context.socket(zmq.DEALER)
 port = left.bind_to_random_port("tcp://127.0.0.1")
 right.connect(f"tcp://127.0.0.1:{port}")
@@ -25,12 +26,13 @@ for round in range(60):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 context.destroy(0)
 """
+PAGES = 50 * 20 * 65_000 // resource.getpagesize()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
 def test_the_memory_of_frames_stays_with_the_process() -> None:
-    faults = {}
-    for who in ("nobody", "client"):
-        command = [sys.executable, "-c", FRAMES, who]
-        faults[who] = int(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
-    assert faults["client"] * 4 < faults["nobody"]
+    """Against the pages that went through, not against a process that asks for nothing: what such a one
+    gets depends on what its imports happened to free."""
+    command = [sys.executable, "-c", FRAMES]
+    faults = int(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+    assert faults < PAGES / 8
