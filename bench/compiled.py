@@ -1,17 +1,13 @@
-"""Whether this tree's broker has its compiled inner loops: figures without them are of another broker.
-
-A tree that was installed before a source changed keeps the modules of then, and Python does their work.
-"""
+"""Whether this tree's broker has its compiled inner loops: figures without them are of another broker."""
 
 from __future__ import annotations
 
 from bench.running import say
-from matching import kernel
-from overlay.tree import runs
+from daemon.compiled import missing
 
 
 def compiled() -> bool:
-    return kernel.module is not None and runs.compiled is not None
+    return not missing()
 
 
 def say_if_not() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from daemon.assembly import Assembly
+from daemon.compiled import missing
 from daemon.control import Control
 from daemon.errors import EXIT_FAILED, EXIT_OK, Failure
 from daemon.logs import log
@@ -70,6 +71,10 @@ class Process:
 
     def run(self) -> int:
         log.info("listening on %s, control %s", ", ".join(self.parts.addresses), self.parts.control)
+        if slower := missing():
+            log.warning(
+                "no compiled loops for %s: slower; install again with a compiler", " and ".join(slower)
+            )
         self.core.start(self.parts.clock())
         calm_collector()
         try:

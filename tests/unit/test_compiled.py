@@ -1,0 +1,17 @@
+"""What the daemon says about its compiled loops when it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.compiled import missing
+from matching import kernel
+from overlay.tree import runs
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "module", None)
+    monkeypatch.setattr(runs, "compiled", missing)
+    assert missing() == ["matching"]
+    monkeypatch.setattr(runs, "compiled", None)
+    assert missing() == ["matching", "routing"]
