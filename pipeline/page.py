@@ -80,7 +80,11 @@ def _header(found: Figures, title: str) -> Iterator[str]:
 
 def judgement(totals: Row) -> tuple[str, str]:
     if totals["lost"] or totals["duplicates"]:
-        return "bad", f"{totals['lost']:,} copies lost, {totals['duplicates']:,} duplicates"
+        copies, doubled = (
+            counted(totals["lost"], "copy", "copies"),
+            counted(totals["duplicates"], "duplicate"),
+        )
+        return "bad", f"{copies} lost, {doubled}"
     if totals["unseen"] or totals["unseen_brokers"]:
         return "warn", "nothing lost where there are logs"
     if not totals["delivered"]:
@@ -99,14 +103,21 @@ def alerts(totals: Row) -> list[str]:
     if names := totals["unseen_brokers"]:
         told.append(f"There is no log of {', '.join(names)}: what they did is missing in every figure.")
     if totals["damaged_lines"] or totals["torn_lines"]:
-        left_out = f"{totals['damaged_lines']:,} damaged and {totals['torn_lines']:,} torn lines"
-        told.append(f"{left_out} of the logs were left out.")
+        torn = counted(totals["torn_lines"], "torn line")
+        told.append(f"Left out of the logs: {totals['damaged_lines']:,} damaged and {torn}.")
     if totals["early"]:
-        early = f"{totals['early']:,} deliveries seem to be earlier than their acceptance"
-        told.append(f"{early}: the clocks of the hosts differ, or a broker waited for its processor.")
+        early = counted(totals["early"], "delivery", "deliveries")
+        why = "the clocks of the hosts differ, or a broker waited for its processor"
+        told.append(f"{early} before the acceptance by the logs: {why}.")
     if totals["in_flight"]:
-        told.append(f"{totals['in_flight']:,} copies were under way when the logs were read.")
+        told.append(
+            f"{counted(totals['in_flight'], 'copy', 'copies')} still under way when the logs were read."
+        )
     return told
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _tiles(totals: Row) -> Iterator[str]:

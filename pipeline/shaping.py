@@ -120,7 +120,10 @@ def broken(source: Source) -> Column:
     from pyspark.sql import functions as F
 
     what = "JSON" if source.format == "json" else "CSV"
-    return F.when(F.col(BROKEN).isNotNull(), F.lit(f"no whole {what} record"))
+    found = F.when(F.col(BROKEN).isNotNull(), F.lit(f"no whole {what} record"))
+    if source.is_text:
+        found = found.when(~F.is_valid_utf8(F.col(LINE)), F.lit("bytes that are no UTF-8: convert it first"))
+    return found
 
 
 def unknown_keys(source: Source) -> list[Column]:

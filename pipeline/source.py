@@ -131,7 +131,7 @@ def text_of(path: str, errors: str = "replace") -> IO[str]:
 
 @contextmanager
 def sampled(path: str) -> Iterator[IO[str]]:
-    """The file for a look at its first lines; in later ones Spark replaces what is no UTF-8."""
+    """The file for a look at its first lines; `shaping` tells of later ones that are no UTF-8."""
     try:
         with text_of(path, "strict") as file:
             yield file

@@ -191,13 +191,14 @@ def test_what_is_wrong_before_a_row_is_read(run: Feed, tmp_path: Path) -> None:
             False,
         ),
         ("nan.csv", "job,row\nbad,0.5\nbad,nan\n", 3, "attribute row is NaN", False),
+        ("bytes.csv", "job,row\n" + "bad,5\n" * 5000 + "b\udcff,6\n", 5002, "bytes that are no UTF-8", False),
     ],
 )
 def test_a_bad_row_is_told_by_file_and_line_and_nothing_is_published(
     run: Feed, brokers: Brokers, tmp_path: Path, name: str, text: str, line: int, said: str, paced: bool
 ) -> None:
     source = tmp_path / name
-    source.write_text(text)
+    source.write_text(text, errors="surrogateescape")
     with brokers.reading("job = 'bad'") as reader:
         more = {"rate": 10_000.0} if paced else {}
         attributes = "job, row:number" if name == "nan.csv" else ""

@@ -88,6 +88,7 @@ def test_what_is_on_it() -> None:
     [
         ({}, "good", "nothing lost"),
         ({"lost": 1200}, "bad", "1,200 copies lost"),
+        ({"lost": 1, "duplicates": 1}, "bad", "1 copy lost, 1 duplicate"),
         ({"duplicates": 3}, "bad", "3 duplicates"),
         ({"unseen": 5, "unseen_brokers": ["b7"]}, "warn", "where there are logs"),
     ],
