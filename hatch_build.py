@@ -14,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = {"matching/kernel.c": "_kernel", "overlay/tree/runs.c": "_runs"}
+SOURCES = {"matching/kernel.c": "_kernel", "overlay/tree/runs.c": "_runs", "daemon/packing.c": "_packing"}
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg, misc]

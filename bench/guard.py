@@ -77,7 +77,7 @@ class Bench:
         self.core.tick(NOW)
         out = self.core.flush(NOW)
         self.sender.send_all(out.sends)
-        self.sender.send_batches(out.batches)
+        self.sender.send_batches(out.batches, out.chunks)
         for number, batch in out.batches:
             self.clients[number] = batch.first + len(batch.publications) - 1
         out.clear()

@@ -16,8 +16,9 @@ import sys
 from time import process_time
 
 from bench.guard import BATCH, FRAMES_A_TURN, NOW, WORKLOADS, Bench
+from daemon.packing import pack, unpack
 from grapevine.filters import EVERYTHING
-from grapevine.wire import decode, encode_publications, encode_publish
+from grapevine.wire import encode_publications, encode_publish
 from grapevine.wire.codec import write_deliver
 from grapevine.wire.drafts import Draft
 from grapevine.wire.messages import ClientAdvertise, ClientSubscribe, Deliver, Marks
@@ -51,7 +52,7 @@ def parts(name: str, profiler: cProfile.Profile | None) -> tuple[float, float, f
     turns = []
     for first in range(0, len(frames), FRAMES_A_TURN):
         began = process_time()
-        messages = [decode(frame) for frame in frames[first : first + FRAMES_A_TURN]]
+        messages = [unpack(memoryview(frame)) for frame in frames[first : first + FRAMES_A_TURN]]
         decoded = process_time()
         if profiler is not None:
             profiler.enable()
@@ -65,7 +66,7 @@ def parts(name: str, profiler: cProfile.Profile | None) -> tuple[float, float, f
         marks = []
         for number, batch in out.batches:
             assert isinstance(batch, Deliver)
-            raw = known.setdefault(id(batch.publications[0]), None) or encode_publications(batch.publications)
+            raw = known.setdefault(id(batch.publications[0]), None) or pack(batch.publications)
             known[id(batch.publications[0])] = raw
             write_deliver(buffer, batch.epoch, batch.first, 0, 0, 0, raw, batch.subscriptions)  # type: ignore[arg-type]
             marks.append((number, batch.first + len(batch.publications) - 1))

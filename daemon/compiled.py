@@ -5,10 +5,11 @@ A tree that was installed before a source changed keeps the modules of then, whi
 
 from __future__ import annotations
 
+from daemon import packing
 from matching import kernel
 from overlay.tree import runs
 
 
 def missing() -> list[str]:
-    loops = {"matching": kernel.module, "routing": runs.compiled}
+    loops = {"matching": kernel.module, "routing": runs.compiled, "frames": packing.compiled}
     return [name for name, module in loops.items() if module is None]

@@ -130,7 +130,7 @@ class Loop:
         if out.sends:
             self.sender.send_all(out.sends)
         if out.batches:
-            self.sender.send_batches(out.batches)
+            self.sender.send_batches(out.batches, out.chunks)
         if out.logs:
             self.log_events(out.logs)
         for number in out.closes:

@@ -16,6 +16,7 @@ import zmq
 
 from daemon.keys import Keys
 from daemon.logs import log
+from daemon.packing import unpack
 from daemon.policy import FULL, NEEDS, Grant
 from daemon.sockets import Socket
 from daemon.wires import Door, Wire, Wires
@@ -223,7 +224,7 @@ class Receiver:
         self.bytes += len(frame)
         wire.heard_at = now
         try:
-            message = decode(frame)
+            message = unpack(frame)
         except WireError as error:
             self._mistake(wire, error, now)
             return

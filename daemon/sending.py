@@ -7,17 +7,18 @@ its positions are consecutive, so each part is a batch of its own.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 import zmq
 
+from daemon.packing import pack
 from daemon.wires import Wire, Wires
-from grapevine.wire.codec import encode, encode_publications, write_batch, write_deliver, write_excluding
+from grapevine.wire.codec import encode, write_batch, write_deliver, write_excluding
 from grapevine.wire.messages import Batch, Deliver, ExcludingBatch, Message, Publication
 from overlay.core import Core
 from overlay.links.exclusions import part
+from overlay.links.outgoing import Chunk
 
 BACKLOG_FRAMES = 4096  # control that waits for a peer who takes nothing, before the link is given up
 BACKLOG_BYTES = 64 * 1024 * 1024
@@ -45,20 +46,24 @@ class Sender:
                 if (wire := by_number.get(number)) is not None:
                     self.send(wire, frame)
 
-    def send_batches(self, batches: Sequence[tuple[int, Batch | Deliver]]) -> None:
+    def send_batches(
+        self, batches: Sequence[tuple[int, Batch | Deliver]], chunks: Sequence[Chunk] = ()
+    ) -> None:
         """A frame is written into one buffer that stays warm; what several destinations get is encoded
-        once."""
+        once, and handed back to the chunks that the batches are."""
         by_number = self.wires.by_number
-        keys = [_key(batch.publications) for _, batch in batches]
-        times = Counter(keys) if len(keys) > 1 else {}
-        for key, (number, batch) in zip(keys, batches):
-            if (wire := by_number.get(number)) is not None:
-                self._send_batch(wire, batch, times.get(key, 1) > 1)
+        encoded = []
+        for number, batch in batches:
+            wire = by_number.get(number)
+            encoded.append(None if wire is None else self._send_batch(wire, batch))
         self._encoded.clear()
+        for chunk, raw in zip(chunks, encoded):
+            if raw is not None:
+                chunk.pack(raw)
 
-    def _send_batch(self, wire: Wire, batch: Batch | Deliver, shared: bool) -> None:
+    def _send_batch(self, wire: Wire, batch: Batch | Deliver) -> msgspec.Raw:
         publications = batch.publications
-        encoded = self._encode_once(publications) if shared else publications
+        encoded = self._encode_once(publications)
         head = (batch.epoch, batch.first, batch.received, batch.settled, batch.credit, encoded)
         buffer = self._buffer
         if isinstance(batch, Deliver):
@@ -69,17 +74,18 @@ class Sender:
             write_batch(buffer, *head)
         if len(buffer) > self.limit and len(publications) > 1:
             for half in _halves(batch):
-                self._send_batch(wire, half, shared)
-            return
-        self.publications += len(publications)
-        self.send(wire, buffer)
+                self._send_batch(wire, half)
+        else:
+            self.publications += len(publications)
+            self.send(wire, buffer)
+        return encoded
 
     def _encode_once(self, publications: list[Publication]) -> msgspec.Raw:
         known = self._encoded.setdefault(_key(publications), [])
         for other, raw in known:
             if other == publications:
                 return raw
-        raw = encode_publications(publications)
+        raw = pack(publications)
         known.append((publications, raw))
         return raw
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from grapevine.wire.messages import Batch, Deliver, Message
+from overlay.links.outgoing import Chunk
 
 
 class Open(NamedTuple):
@@ -40,13 +41,14 @@ class Event(NamedTuple):
 
 
 class Outbox:
-    __slots__ = ("batches", "closes", "fatal", "journal", "logs", "opens", "sends")
+    __slots__ = ("batches", "chunks", "closes", "fatal", "journal", "logs", "opens", "sends")
 
     def __init__(self) -> None:
         self.journal: list[Record] = []
         self.opens: list[Open] = []
         self.sends: list[tuple[Message, tuple[int, ...]]] = []
         self.batches: list[tuple[int, Batch | Deliver]] = []
+        self.chunks: list[Chunk] = []  # what is retained of each of the batches
         self.logs: list[Event] = []
         self.closes: list[int] = []
         self.fatal: str = ""  # this broker cannot go on: say so and stop
@@ -56,11 +58,16 @@ class Outbox:
             self.sends or self.batches or self.journal or self.opens or self.logs or self.closes or self.fatal
         )
 
+    def batch(self, link: int, batch: Batch | Deliver, chunk: Chunk) -> None:
+        self.batches.append((link, batch))
+        self.chunks.append(chunk)
+
     def clear(self) -> None:
         self.journal.clear()
         self.opens.clear()
         self.sends.clear()
         self.batches.clear()
+        self.chunks.clear()
         self.logs.clear()
         self.closes.clear()
         self.fatal = ""

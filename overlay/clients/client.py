@@ -89,7 +89,7 @@ class Client(Session):
 
     def flush(self) -> None:
         deliveries = self.deliveries
-        deliveries.seal()
+        deliveries.seal(self.core.settings.links.batch_publications)
         if (link := self.link) is not None:
             self._send(link)
         self._drained(self)
@@ -112,7 +112,7 @@ class Client(Session):
                 chunk.publications,
                 chunk.ids,
             )
-            self.core.out.batches.append((link.number, deliver))
+            self.core.out.batch(link.number, deliver, chunk)
             incoming.tell()
 
     def _tell_dropped(self, link: Link, flows: bool) -> None:

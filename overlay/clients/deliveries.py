@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from grapevine.wire.limits import BATCH_PUBLICATIONS
 from grapevine.wire.messages import CUT_LINK_LOST, DISCONNECT, DROP_NEWEST, Cut
 from overlay.clients.backlog import Backlog
 from overlay.links.outgoing import Chunk, Outgoing, Wait
@@ -40,26 +41,26 @@ class Deliveries(Outgoing):
             self.waits.append(Wait(last, last, record))
             record.pending += 1
 
-    def seal(self) -> None:
+    def seal(self, most: int = BATCH_PUBLICATIONS) -> None:
         room = self.limit - (self.next - 1)
         if self.shelf is not None:
             if room > 0:
                 self.shelf.empty()
-                self._fill(room)
+                self._fill(room, most)
             return
         if not self.backlog and len(self.queue) <= room:
-            super().seal()
+            super().seal(most)
             return
         self.backlog.append(self.queue.copy(), self.ids.copy())
         self.queue.clear()
         self.ids.clear()
-        self._fill(room)
+        self._fill(room, most)
         self.shed()
 
-    def _fill(self, room: int) -> None:
+    def _fill(self, room: int, most: int) -> None:
         """Move from the backlog into the window what the credit allows."""
         if room > 0 and self.backlog:
-            self._retain(Chunk(self.next, *self.backlog.take(room)))
+            self._retain(Chunk(self.next, *self.backlog.take(room)), most)
 
     @property
     def drowsy(self) -> bool:

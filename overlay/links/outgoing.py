@@ -3,7 +3,9 @@
 The data path appends to `queue`; `seal` gives what is there positions and retains it until the peer
 has settled it. Positions here count from the start of the session and never restart; `base` is the
 position before the epoch's first, so the wire's number is position - base. A full window keeps what
-is beyond it here, unsent; nothing is dropped.
+is beyond it here, unsent; nothing is dropped. What has left is kept as the bytes it left in, if the driver
+hands them back: objects that wait for an acknowledgement are cold when it comes, and cost as much to free as
+to decode.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec import Raw
 from msgspec.structs import replace
 
-from grapevine.wire.limits import CUTS
+from grapevine.wire import decode_publications
+from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
 from overlay.links.exclusions import Names, part, stretches
@@ -23,18 +27,33 @@ from overlay.links.settling import CutIndex, Settling, cuts_of
 CUTS_EACH = 8  # cuts that a peer may report of one publication: several links behind it may be lost
 
 
-class Chunk(NamedTuple):
-    """Publications at consecutive positions from `first`; beside them `ids` on a client's stream and
-    `exclusions` on a broker's."""
+class Chunk:
+    """Publications at consecutive positions from `first` to `last`; beside them `ids` on a client's stream
+    and `exclusions` on a broker's."""
 
-    first: int
-    publications: list[Publication]
-    ids: list[bytes]
-    exclusions: Sequence[Exclusion] = ()
+    __slots__ = ("_packed", "_publications", "exclusions", "first", "ids", "last")
+
+    def __init__(
+        self,
+        first: int,
+        publications: list[Publication],
+        ids: list[bytes],
+        exclusions: Sequence[Exclusion] = (),
+    ) -> None:
+        self.first = first
+        self.last = first + len(publications) - 1
+        self.ids = ids
+        self.exclusions = exclusions
+        self._publications: list[Publication] = publications
+        self._packed: Raw | None = None
 
     @property
-    def last(self) -> int:
-        return self.first + len(self.publications) - 1
+    def publications(self) -> list[Publication]:
+        return self._publications if self._packed is None else decode_publications(self._packed)
+
+    def pack(self, packed: Raw) -> None:
+        """Keep what they were encoded to instead of the publications."""
+        self._packed, self._publications = packed, []
 
     def part(self, first: int, last: int) -> Chunk:
         if first <= self.first and last >= self.last:
@@ -42,6 +61,11 @@ class Chunk(NamedTuple):
         low, high = max(first - self.first, 0), last - self.first + 1
         exclusions = part(self.exclusions, low, high) if self.exclusions else ()
         return Chunk(self.first + low, self.publications[low:high], self.ids[low:high], exclusions)
+
+    def parts(self, most: int) -> Iterator[Chunk]:
+        """Of at most so many publications each."""
+        for first in range(self.first, self.last + 1, most):
+            yield self.part(first, first + most - 1)
 
 
 class Wait(NamedTuple):
@@ -111,9 +135,10 @@ class Outgoing:
             record.pending += 1
         self.counted = last
 
-    def seal(self) -> None:
+    def seal(self, most: int = BATCH_PUBLICATIONS) -> None:
+        """In chunks of at most `most`, which leave as they are."""
         if self.queue:
-            self._retain(Chunk(self.next, self.queue.copy(), self.ids.copy(), tuple(self.exclusions)))
+            self._retain(Chunk(self.next, self.queue.copy(), self.ids.copy(), tuple(self.exclusions)), most)
             self._clear()
 
     def _clear(self) -> None:
@@ -121,9 +146,10 @@ class Outgoing:
         self.ids.clear()
         self.exclusions.clear()
 
-    def _retain(self, chunk: Chunk) -> None:
-        self.retained.append(chunk)
-        self._unsent.append(chunk)
+    def _retain(self, chunk: Chunk, most: int) -> None:
+        parts = (chunk,) if chunk.last - chunk.first < most else tuple(chunk.parts(most))
+        self.retained += parts
+        self._unsent += parts
         self.next = chunk.last + 1
 
     def take(self, most: int) -> Iterator[Chunk]:
@@ -263,4 +289,4 @@ def _resent(chunk: Chunk, sent: int) -> Chunk:
         replace(p, flags=p.flags | RESENT) if position <= sent else p
         for position, p in enumerate(chunk.publications, chunk.first)
     ]
-    return chunk._replace(publications=marked)
+    return Chunk(chunk.first, marked, chunk.ids, chunk.exclusions)

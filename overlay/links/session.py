@@ -173,7 +173,7 @@ class Remote(Session):
         self.received_total = 0
 
     def flush(self) -> None:
-        self.out.seal()
+        self.out.seal(self.core.settings.links.batch_publications)
         link = self.link
         if link is None:
             return
@@ -189,7 +189,7 @@ class Remote(Session):
                     if chunk.exclusions
                     else Batch(*head, chunk.publications)
                 )
-                self.core.out.batches.append((link.number, batch))
+                self.core.out.batch(link.number, batch, chunk)
                 incoming.tell()
 
 

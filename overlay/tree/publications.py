@@ -191,7 +191,7 @@ class Publications(Quiet):
 
     def _hand_out(self, run: list[Publication], routes: list[Route], publisher: int, used: Used) -> None:
         route = routes[0]
-        if routes.count(route) == len(routes):
+        if routes[-1] is route and routes.count(route) == len(routes):
             self._use(route.fan, publisher, used)
             route.fan.take_all(run, route.ids)
         else:

@@ -1,6 +1,7 @@
 """Frames that nobody should send: samples of every kind, mutated, and random bytes; all from a seed.
 
-`python -m tests.fuzz.frames --frames 1000000 --seed 1` runs that many through `decode`, and what was taken
+`python -m tests.fuzz.frames --frames 1000000 --seed 1` runs that many through `decode` and the daemon's
+own reading of them, which must agree, and what was taken
 through a broker and a client's session, and prints how many were taken per kind. Anything but WireError ends
 the run with the frame.
 """
@@ -15,9 +16,20 @@ from random import Random
 
 import msgspec
 
+from daemon.packing import unpack
 from grapevine.filters import parse
-from grapevine.wire import WireError, decode, decode_attributes, encode, encode_attributes, encode_extension
+from grapevine.wire import (
+    WireError,
+    decode,
+    decode_attributes,
+    encode,
+    encode_attributes,
+    encode_extension,
+    encode_publications,
+    encode_publish,
+)
 from grapevine.wire import messages as wire
+from grapevine.wire.drafts import Draft
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import KINDS, Message, Publication
 from tests.fuzz.receivers import Broker, Client
@@ -92,10 +104,15 @@ STRANGE: list[object] = [
 ]
 
 
+DRAFTS = [
+    Draft(encode_attributes({"topic": "a", "n": n}), b"x" * n, n + 1) for n in range(3)
+]  # as clients send
+
+
 class Mutator:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.frames = [encode(message) for message in samples()]
+        self.frames = [*map(encode, samples()), encode_publish(9, 3, encode_publications(DRAFTS))]
         self.trees = [msgspec.msgpack.decode(frame[1:]) for frame in self.frames]
 
     def frame(self) -> bytes:
@@ -149,12 +166,26 @@ class Mutator:
         return node
 
 
+def _read(frame: bytes) -> Message:
+    """By the codec and by the daemon, which must agree."""
+    by_daemon, by_codec = _told(unpack, frame), _told(decode, frame)
+    assert by_daemon == by_codec, f"the daemon has {by_daemon!r}, the codec {by_codec!r}"
+    return decode(frame)
+
+
+def _told(read: Callable[[memoryview], Message], frame: bytes) -> bytes | str:
+    try:
+        return encode(read(memoryview(frame)))  # as bytes, because NaN is not equal to itself
+    except WireError as error:
+        return str(error)
+
+
 def run(frames: Iterator[bytes], target: Target | None = None) -> Counter[str]:
     """How many frames were taken, by name of the message; the rest were refused by WireError."""
     taken: Counter[str] = Counter()
     for frame in frames:
         try:
-            message = decode(frame)
+            message = _read(frame)
             for publication in getattr(message, "publications", ()):
                 decode_attributes(publication.attributes)
             taken[type(message).__name__] += 1

@@ -8,6 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 import zmq
+from msgspec import Raw
 
 from daemon.sending import BACKLOG_FRAMES, Sender
 from daemon.sockets import Socket
@@ -17,6 +18,7 @@ from grapevine.wire import decode, encode
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import Batch, Deliver, ExcludingBatch, Ping, Publication
 from overlay.core import Core
+from overlay.links.outgoing import Chunk
 from overlay.links.session import Kind
 from overlay.settings import CoreSettings
 
@@ -71,14 +73,14 @@ def publications(count: int, payload: bytes = b"x" * 100) -> list[Publication]:
 def test_equal_batches_are_encoded_once(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def counted(publications: list[Publication]) -> object:
+    def counted(publications: list[Publication]) -> Raw:
         calls.append(len(publications))
         return original(publications)
 
     from daemon import sending
 
-    original = sending.encode_publications
-    monkeypatch.setattr(sending, "encode_publications", counted)
+    original = sending.pack
+    monkeypatch.setattr(sending, "pack", counted)
     one, two, three = pipe.connect(), pipe.connect(), pipe.connect()
     same = publications(5)
     other = [*same[:2], Publication(b"\x80", b"other", 9), *same[3:]]
@@ -93,6 +95,22 @@ def test_equal_batches_are_encoded_once(pipe: Pipe, monkeypatch: pytest.MonkeyPa
     got = [decode(pipe.read(wire)[0]) for wire in (one, two, three)]
     assert [m.publications for m in got] == [same, same, other]  # type: ignore[union-attr]
     assert [(m.epoch, m.first) for m in got] == [(1, 1), (2, 7), (3, 1)]  # type: ignore[union-attr]
+
+
+def test_what_left_is_kept_as_bytes_that_destinations_share(pipe: Pipe) -> None:
+    one, two, gone = pipe.connect(), pipe.connect(), pipe.connect()
+    same, other = publications(5), publications(3)
+    chunks = [Chunk(1, list(same), []), Chunk(7, list(same), []), Chunk(1, other, [])]
+    batches = [
+        (wire.number, Batch(1, 1, 0, 0, 0, chunk.publications))
+        for wire, chunk in zip((one, two, gone), chunks)
+    ]
+    pipe.wires.drop(gone)
+    pipe.sender.send_batches(batches, chunks)
+    first, second, unsent = chunks
+    assert first._packed is not None and first._packed is second._packed and not first._publications
+    assert first.publications == second.publications == same and first.publications[0] is not same[0]
+    assert unsent.publications is other, "it never left"
 
 
 def test_a_client_of_the_older_protocol_gets_one_list_each(pipe: Pipe) -> None:

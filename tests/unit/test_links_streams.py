@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grapevine.wire import decode, encode
+from grapevine.wire import decode, encode, encode_publications
 from grapevine.wire.limits import CUTS
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Marks, Publication
 from overlay.links.incoming import Incoming
-from overlay.links.outgoing import Outgoing
+from overlay.links.outgoing import Chunk, Outgoing
 from overlay.links.settling import CutIndex, Settling, cuts_of
 
 
@@ -33,6 +36,35 @@ def incoming(window: int = 10) -> Incoming:
     return Incoming(window, lambda: None)
 
 
+@pytest.fixture(params=["objects", "bytes"])
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has left stays as it was, or as the bytes it left in."""
+    if request.param == "bytes":
+        take = Outgoing.take
+
+        def packing(self: Outgoing, most: int) -> Iterator[Chunk]:
+            for chunk in take(self, most):
+                yield chunk
+                chunk.pack(encode_publications(chunk.publications))
+
+        monkeypatch.setattr(Outgoing, "take", packing)
+
+
+def test_sealed_in_chunks_that_leave_as_they_are() -> None:
+    out = Outgoing()
+    out.limit = 100
+    out.queue += [publication(n) for n in range(1, 6)]
+    out.ids += [b"%d" % n for n in range(1, 6)]
+    out.seal(2)
+    assert [(c.first, c.last, c.ids) for c in out.retained] == [
+        (1, 2, [b"1", b"2"]),
+        (3, 4, [b"3", b"4"]),
+        (5, 5, [b"5"]),
+    ]
+    assert list(out.take(2)) == list(out.retained) and out.next == 6
+
+
+@pytest.mark.usefixtures("kept")
 class TestOutgoing:
     def test_credit_keeps_the_rest_here(self) -> None:
         out = stream(1, 2, 3, 4, 5, limit=3)

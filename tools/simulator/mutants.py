@@ -79,9 +79,9 @@ def _incarnation_kept() -> list[Replacement]:
 def _retention_dropped() -> list[Replacement]:
     retain = Outgoing._retain
 
-    def forgetful(self: Outgoing, chunk: Chunk) -> None:
-        retain(self, chunk)
-        while sum(len(kept.publications) for kept in self.retained) > 8 and len(self.retained) > 1:
+    def forgetful(self: Outgoing, chunk: Chunk, most: int) -> None:
+        retain(self, chunk, most)
+        while sum(kept.last + 1 - kept.first for kept in self.retained) > 8 and len(self.retained) > 1:
             self.retained.popleft()
 
     return [(Outgoing, "_retain", forgetful)]

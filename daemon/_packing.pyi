@@ -1,0 +1,9 @@
+from typing import Any
+
+def pack(publications: list[Any], members: tuple[Any, ...]) -> bytes | None: ...
+def unpack(
+    frame: bytes | memoryview,
+    members: tuple[Any, ...],
+    others: tuple[Any, ...],
+    limits: tuple[int, int, int, int, int],
+) -> tuple[int, int, list[Any]] | None: ...
