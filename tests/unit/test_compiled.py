@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from daemon import packing
 from daemon.compiled import missing
 from matching import kernel
 from overlay.tree import runs
@@ -12,6 +13,8 @@ from overlay.tree import runs
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "module", None)
     monkeypatch.setattr(runs, "compiled", missing)
+    monkeypatch.setattr(packing, "compiled", missing)
     assert missing() == ["matching"]
     monkeypatch.setattr(runs, "compiled", None)
-    assert missing() == ["matching", "routing"]
+    monkeypatch.setattr(packing, "compiled", None)
+    assert missing() == ["matching", "routing", "frames"]
