@@ -12,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
+from grapevine.wire import encode_publications
 from grapevine.wire.messages import Attach, Batch, Command, Deliver, ExcludingBatch, Message, Publish
 from overlay.core import Core
 from overlay.links.session import Kind
@@ -260,7 +261,7 @@ class BrokerHost(Host):
             self.disk.append(record.key, record.value)
         aside = Outbox()
         aside.opens, aside.sends, aside.batches = out.opens[:], out.sends[:], out.batches[:]
-        aside.closes = out.closes[:]
+        aside.chunks, aside.closes = out.chunks[:], out.closes[:]
         out.clear()
         done_at = max(self.world.now, self._busy_until) + self.disk.sync_time_s()
         self._busy_until = done_at
@@ -285,6 +286,9 @@ class BrokerHost(Host):
                     network.send(end, message)
         if out.batches:
             self._send_batches(out.batches)
+            if network.codec:
+                for (_, batch), chunk in zip(out.batches, out.chunks):
+                    chunk.pack(encode_publications(batch.publications))
             if watch is not None and not watch.sending(self, out.batches[-1][1]):
                 return
         for number in out.closes:
