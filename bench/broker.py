@@ -55,19 +55,18 @@ Pair = tuple[System, Workload]
 
 
 def pairs(wanted: list[str], peers: list[System], scale: float, data: Path | None) -> Iterator[Pair]:
-    ours, secured = Grapevine(), Grapevine("grapevine-curve", curve=True)
+    ours = Grapevine()
     topics = topic_workloads(scale)
     for name, workload in topics.items():
         if name.partition("-")[0] in wanted:
             for system in (ours, *peers):
                 if system.can(workload):
                     yield system, _shorter(workload, SLOW.get(system.name, 1))
-            if name in CURVE_WORKLOADS:
-                yield secured, workload
+            yield from _curve_pairs(workload)
     if "C1" in wanted:
         yield from _c1_pairs([ours, GrapevineClient(), *peers], scale)
     if "quotes" in wanted:
-        yield from _quotes_pairs(ours, secured, scale, data)
+        yield from _quotes_pairs(ours, scale, data)
     if "chain" in wanted:
         for count in (1, 3, 7):
             workload = _shorter(topics["T1"], 2)._replace(name=f"chain-{count}")
@@ -89,15 +88,21 @@ def _c1_pairs(systems: list[System], scale: float) -> Iterator[Pair]:
                     yield system, full.first(max(100, int(count * min(scale, 1))))
 
 
-def _quotes_pairs(ours: System, secured: System, scale: float, data: Path | None) -> Iterator[Pair]:
+def _quotes_pairs(ours: System, scale: float, data: Path | None) -> Iterator[Pair]:
     for connections in (1, 100):
         for filters in (1_000, 10_000, 40_000):
             filters = max(100, int(filters * scale)) if scale < 1 else filters
             count = 20_000 if connections == 1 else 10_000
             workload = quotes(filters, max(1_000, int(count * min(scale, 1))), connections, data)
             yield ours, workload
-            if workload.name in CURVE_WORKLOADS:
-                yield secured, workload
+            yield from _curve_pairs(workload)
+
+
+def _curve_pairs(workload: Workload) -> Iterator[Pair]:
+    """Encrypted clients go through libzmq: what CURVE keeps is of the same clients without it."""
+    if workload.name in CURVE_WORKLOADS:
+        yield Grapevine("grapevine-libzmq", libzmq=True), workload
+        yield Grapevine("grapevine-curve", curve=True), workload
 
 
 def _shorter(workload: Any, times: int) -> Any:

@@ -26,10 +26,10 @@ import zmq
 from bench.latency import show
 from bench.running import interleaved, middle
 from bench.systems.grapevine import Grapevine
-from bench.systems.raw import Raw
+from bench.systems.raw import Libzmq, Raw
 from bench.workloads import topic_workloads
 from grapevine.filters import EVERYTHING, parse
-from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
+from grapevine.wire import encode_attributes, encode_publications, encode_publish
 from grapevine.wire.drafts import Draft
 from grapevine.wire.messages import ClientAdvertise, Detach
 
@@ -74,13 +74,13 @@ def stalled(count: int) -> Callable[[Beset, Any], None]:
     def trouble(system: Beset, ready: Any) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         asleep = [
-            Raw(context, system.addresses[0], f"asleep{n}", system.keys, window=WINDOW) for n in range(count)
+            Raw(Libzmq(context, system.addresses[0], system.keys), f"asleep{n}", WINDOW) for n in range(count)
         ]
         for client in asleep:
             client.subscribe([(1, parse("topic = 't000'"))])
             for other in asleep:
                 other.attend()
-        _fill(Raw(context, system.addresses[0], "filler", system.keys))
+        _fill(system.client(context, "filler"))
         ready.send("asleep")
         time.sleep(3600)
 
@@ -92,9 +92,9 @@ def _fill(writer: Raw) -> None:
     writer.confirmed(ClientAdvertise(1, 1, EVERYTHING))
     attributes = encode_attributes({"topic": "t000"})
     some = [Draft(attributes, b"", number + 1) for number in range(2 * WINDOW)]
-    writer.socket.send(encode_publish(writer.epoch, 1, encode_publications(some)))
+    writer.wire.send(encode_publish(writer.epoch, 1, encode_publications(some)))
     while writer.settled < len(some):
-        writer.answer(decode(writer.socket.recv()))
+        writer.wait()
     writer.send(Detach())
 
 

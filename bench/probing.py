@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import zmq
-
 from bench.systems.amqp import Amqp, delivery_bytes, publication
 from bench.systems.base import System, connect
 from bench.systems.grapevine import Grapevine
@@ -23,6 +21,7 @@ from bench.systems.nats import Nats
 from bench.systems.rabbitmq import RabbitMQ
 from bench.systems.raw import Raw
 from bench.systems.redis import Redis, command
+from bench.systems.zmtp import Zmtp
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
 from grapevine.wire.drafts import Draft
@@ -91,32 +90,27 @@ class RawProbe:
     """Our own protocol, acknowledged like everywhere."""
 
     def __init__(self, system: Grapevine) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.reader: Raw = system.client(context, "reader", -1)
+        self.reader = Raw(Zmtp(system.addresses[-1]), "reader")
         self.reader.subscribe([(1, parse("topic = 't'"))])
-        self.writer: Raw = system.client(context, "writer")
+        self.writer = Raw(Zmtp(system.addresses[0]), "writer")
         self.writer.confirmed(ClientAdvertise(1, 1, EVERYTHING))
         self.attributes = encode_attributes({"topic": "t"})
         self.sent = 0
 
     def fileno(self) -> int:
-        return int(self.reader.socket.getsockopt(zmq.FD))  # type: ignore[call-overload]
+        return int(self.reader.wire.fileno())  # type: ignore[arg-type]
 
     def send(self, payload: bytes) -> None:
         self.sent += 1
         publications = encode_publications([Draft(self.attributes, payload, self.sent)])
-        self.writer.socket.send(encode_publish(self.writer.epoch, self.sent, publications))
-        while self.writer.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
-            self.writer.answer(decode(self.writer.socket.recv()))
+        wire = self.writer.wire
+        wire.send(wire.prepare(encode_publish(self.writer.epoch, self.sent, publications)))
+        self.writer.attend()
 
     def received(self) -> list[bytes]:
         payloads: list[bytes] = []
-        while True:
-            try:
-                frame = self.reader.socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                break
-            if self.reader.take(memoryview(frame)):
+        for frame in self.reader.wire.frames():
+            if self.reader.take(frame):
                 message = decode(frame)
                 assert isinstance(message, Deliver)
                 payloads += [publication.payload for publication in message.publications]

@@ -14,10 +14,11 @@ import zmq
 
 from bench.content import Content, form
 from bench.systems.base import Outcome, Ready, Workload, free_port
-from bench.systems.raw import Raw, Readers
+from bench.systems.raw import Context, Libzmq, Raw, Readers, new_epoch
+from bench.systems.zmtp import Zmtp
 from bench.workloads import Topics
 from grapevine.filters import EVERYTHING, Filter, parse
-from grapevine.wire import decode, encode_attributes, encode_publications, encode_publish
+from grapevine.wire import encode_attributes, encode_publications, encode_publish
 from grapevine.wire.drafts import Draft
 from grapevine.wire.messages import ClientAdvertise
 
@@ -26,7 +27,8 @@ ACKNOWLEDGED = 1_024
 
 
 class Grapevine:
-    """`sections` are added to every broker's configuration."""
+    """`sections` are added to every broker's configuration; `libzmq`: the bench's clients go through it, as
+    with `curve` they must."""
 
     def __init__(
         self,
@@ -34,12 +36,14 @@ class Grapevine:
         brokers: int = 1,
         curve: bool = False,
         acknowledge_every: int = ACKNOWLEDGED,
+        libzmq: bool = False,
         **sections: dict[str, Any],
     ) -> None:
         self.name = name
         self.brokers = brokers
         self.curve = curve
         self.acknowledge_every = acknowledge_every
+        self.libzmq = libzmq
         self.sections = sections
         self.processes: list[subprocess.Popen[bytes]] = []
         self.addresses: list[str] = []
@@ -108,15 +112,21 @@ class Grapevine:
 
     # --- roles ---------------------------------------------------------------------------------------
 
-    def client(self, context: zmq.Context[zmq.Socket[bytes]], name: str, broker: int = 0) -> Raw:
-        return Raw(context, self.addresses[broker], name, self.keys)
+    def client(self, context: Context, name: str, broker: int = 0) -> Raw:
+        """Whose heartbeats libzmq answers, whatever else it does."""
+        return Raw(Libzmq(context, self.addresses[broker], self.keys), name)
+
+    def _thin(self, context: Context, name: str, broker: int, epoch: int | None = None) -> Raw:
+        address = self.addresses[broker]
+        wire = Libzmq(context, address, self.keys) if self.curve or self.libzmq else Zmtp(address)
+        return Raw(wire, name, epoch=epoch)
 
     def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        context: Context = zmq.Context()
         wanted, expected = _wants(workload)
         clients: list[Raw] = []
         for place, numbered in enumerate(wanted):
-            clients.append(self.client(context, f"reader{place}", -1))
+            clients.append(self._thin(context, f"reader{place}", -1))
             clients[-1].subscribe(numbered)
             for client in clients:
                 client.attend()  # who is silent for too long is let go
@@ -128,20 +138,21 @@ class Grapevine:
         return Outcome(ended, sum(expected), wrong)
 
     def publish(self, workload: Workload, go: Callable[[], None]) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        client = self.client(context, "writer")
+        context: Context = zmq.Context()
+        epoch = new_epoch()
+        frames = list(_frames(workload, epoch))  # which takes longer than a client may be silent
+        client = self._thin(context, "writer", 0, epoch)
         client.confirmed(ClientAdvertise(1, 1, EVERYTHING))
-        frames = list(_frames(workload, client.epoch))
-        socket, sent = client.socket, 0
+        wire, sent = client.wire, 0
+        prepared = [(count, wire.prepare(frame)) for count, frame in frames]
         go()
-        for count, frame in frames:
+        for count, frame in prepared:
             while sent + count > client.credit:
-                client.answer(decode(socket.recv()))
-            socket.send(frame)
+                client.wait()
+            wire.send(frame)
             sent += count
         while client.settled < sent:
-            assert socket.poll(60_000), f"settled {client.settled} of {sent}"
-            client.answer(decode(socket.recv()))
+            client.wait()
         context.destroy(0)
 
 

@@ -4,12 +4,15 @@ acknowledgement)."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol
 
 import zmq
 
+from bench.systems.base import PATIENCE_S
 from grapevine.client.keys import client_keys, find_server
+from grapevine.client.link import keep_memory_of_frames
 from grapevine.filters import Filter
 from grapevine.wire import decode, encode, identify
 from grapevine.wire.messages import (
@@ -29,7 +32,10 @@ from grapevine.wire.messages import (
 WINDOW = 1 << 20
 PIPELINED = 500  # requests on their way
 Context = zmq.Context[zmq.Socket[bytes]]
-Kind = TypeVar("Kind", bound=Message)
+
+
+def new_epoch() -> int:
+    return time.time_ns() >> 8
 
 
 def _number(frame: memoryview, at: int) -> tuple[int, int]:
@@ -54,65 +60,103 @@ def head(frame: memoryview) -> tuple[int, int]:
     return first, count
 
 
-class Raw:
-    """One client on one DEALER. `keys` is the keys directory where the wire is encrypted."""
+class Wire(Protocol):
+    """A connection to a broker: Zmtp, or Libzmq where it is encrypted."""
 
-    def __init__(
-        self, context: Context, address: str, name: str, keys: Path | None = None, window: int = WINDOW
-    ) -> None:
-        self.socket = context.socket(zmq.DEALER)
-        self.socket.set_hwm(0)
-        self.socket.linger = 0
+    def fileno(self) -> int | zmq.Socket[bytes]:
+        """What zmq.Poller takes."""
+
+    def poll(self, patience_s: float) -> bool: ...
+    def prepare(self, frame: bytes) -> bytes:
+        """The bytes to send."""
+
+    def send(self, prepared: bytes) -> None: ...
+    def frames(self) -> Iterable[memoryview]:
+        """What is there; each lasts until the next call."""
+
+
+class Libzmq:
+    """A DEALER. `keys` is the keys directory where the wire is encrypted."""
+
+    def __init__(self, context: Context, address: str, keys: Path | None) -> None:
+        keep_memory_of_frames()
+        self._socket = context.socket(zmq.DEALER)
+        self._socket.set_hwm(0)
+        self._socket.linger = 0
         if keys is not None:
             pair = client_keys(keys)
-            self.socket.curve_serverkey = find_server(keys, address).public.encode()
-            self.socket.curve_publickey = pair.public.encode()
-            self.socket.curve_secretkey = pair.secret.encode()
-        self.socket.connect(address)
-        self.epoch = time.time_ns() >> 8
+            self._socket.curve_serverkey = find_server(keys, address).public.encode()
+            self._socket.curve_publickey = pair.public.encode()
+            self._socket.curve_secretkey = pair.secret.encode()
+        self._socket.connect(address)
+
+    def fileno(self) -> zmq.Socket[bytes]:
+        return self._socket
+
+    def poll(self, patience_s: float) -> bool:
+        return bool(self._socket.poll(int(patience_s * 1000)))
+
+    def prepare(self, frame: bytes) -> bytes:
+        return frame
+
+    def send(self, prepared: bytes) -> None:
+        self._socket.send(prepared)
+
+    def frames(self) -> Iterator[memoryview]:
+        for _ in range(16):
+            try:
+                yield self._socket.recv(zmq.NOBLOCK, False).buffer
+            except zmq.Again:
+                return
+
+
+class Raw:
+    """One client."""
+
+    def __init__(self, wire: Wire, name: str, window: int = WINDOW, epoch: int | None = None) -> None:
+        self.wire = wire
+        self.epoch = epoch or new_epoch()
         self.taken = 0
         self.settled = 0
-        attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), self.epoch, self.epoch, window, 0)
-        self.send(attach)
-        self.credit = self.expect(Attached).credit
+        self.credit = -1  # until attached
+        self.unconfirmed = 0
+        self.send(Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), self.epoch, self.epoch, window, 0))
+        while self.credit < 0:
+            self.wait()
 
     def send(self, message: Message) -> None:
-        self.socket.send(encode(message))
-
-    def expect(self, kind: type[Kind]) -> Kind:
-        while True:
-            assert self.socket.poll(60_000), f"no {kind.__name__}"
-            message = decode(self.socket.recv())
-            if isinstance(message, kind):
-                return message
-            self.answer(message)
+        self.wire.send(self.wire.prepare(encode(message)))
 
     def answer(self, message: Message) -> None:
         if isinstance(message, Ping):
             self.send(Pong(message.sent_at))
+        elif isinstance(message, Attached):
+            self.credit = message.credit
         elif isinstance(message, Marks):
             self.credit, self.settled = message.credit, message.settled
+        elif isinstance(message, Done):
+            assert message.outcome in ("local", "confirmed"), message
+            self.unconfirmed -= message.outcome == "confirmed"
 
     def attend(self) -> None:
         """Answer what the broker asks while there is nothing else to read."""
-        while self.socket.poll(0):
-            self.answer(decode(self.socket.recv()))
+        for frame in self.wire.frames():
+            self.answer(decode(frame))
+
+    def wait(self) -> None:
+        """Until the broker has said something, and attend to it."""
+        assert self.wire.poll(PATIENCE_S), "the broker says nothing"
+        self.attend()
 
     def confirmed(self, *requests: Message) -> None:
         """Send them and wait until all are confirmed everywhere."""
-        waiting = 0
         for request in requests:
             self.send(request)
-            waiting += 1
-            while waiting >= PIPELINED:
-                waiting -= self._confirmation()
-        while waiting:
-            waiting -= self._confirmation()
-
-    def _confirmation(self) -> int:
-        done = self.expect(Done)
-        assert done.outcome in ("local", "confirmed"), done
-        return int(done.outcome == "confirmed")
+            self.unconfirmed += 1
+            while self.unconfirmed >= PIPELINED:
+                self.wait()
+        while self.unconfirmed:
+            self.wait()
 
     def subscribe(self, numbered: list[tuple[int, Filter]]) -> None:
         self.confirmed(*[ClientSubscribe(number, number, wanted) for number, wanted in numbered])
@@ -146,19 +190,19 @@ class Readers:
         places = {}
         left = list(self.expected)
         for place, client in enumerate(self.clients):
-            poller.register(client.socket, zmq.POLLIN)
-            places[client.socket] = place
+            poller.register(client.wire.fileno(), zmq.POLLIN)
+            places[client.wire.fileno()] = place
         missing = sum(amount > 0 for amount in left)
         owed: dict[int, int] = {}
         while missing:
             events = poller.poll(0)
             if not events:
                 self._acknowledge(owed)
-                events = poller.poll(60_000)
+                events = poller.poll(PATIENCE_S * 1000)
             if not events:
                 raise TimeoutError(f"{sum(left)} deliveries never came")
-            for ready_socket, _ in events:
-                place = places[ready_socket]
+            for readable, _ in events:
+                place = places[readable]
                 count = self._drain(place)
                 before = left[place]
                 left[place] = before - count
@@ -178,16 +222,11 @@ class Readers:
         owed.clear()
 
     def _drain(self, place: int) -> int:
-        client = self.clients[place]
-        recv, count = client.socket.recv, 0
-        for _ in range(16):
-            try:
-                frame = recv(zmq.NOBLOCK, False)
-            except zmq.Again:
-                break
-            taken = client.take(frame.buffer)
+        client, count = self.clients[place], 0
+        for frame in client.wire.frames():
+            taken = client.take(frame)
             if taken and self.keep:
-                self.frames[place].append(frame.bytes)
+                self.frames[place].append(bytes(frame))
             count += taken
         return count
 

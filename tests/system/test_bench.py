@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import zmq
 
 from bench import guard, report
 from bench.broker import machine, run
@@ -16,6 +18,7 @@ from bench.features import interval
 from bench.probing import delay, delays, probe
 from bench.running import Wrong, measure
 from bench.systems.grapevine import Grapevine
+from bench.systems.zmtp import BUFFER_BYTES, Zmtp
 from bench.workloads import topic_workloads
 from grapevine.filters import parse
 from grapevine.filters.evaluate import matches
@@ -78,11 +81,41 @@ def test_delays_of_every_publication(tmp_path: Path) -> None:
     assert 0 < delay(found).p50_us <= delay(found).p99_us
 
 
+def test_zmtp_by_hand_is_understood_by_libzmq() -> None:
+    """Frames of every length both ways, and heartbeats that would otherwise end the connection."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    router.setsockopt(zmq.HEARTBEAT_IVL, 50)
+    router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 200)
+    port = router.bind_to_random_port("tcp://127.0.0.1")
+    wire = Zmtp(f"tcp://127.0.0.1:{port}")
+    bodies = [b"", b"a" * 255, b"b" * 256, b"c" * (3 * BUFFER_BYTES), b"end"]
+    quiet = time.monotonic() + 0.6
+    while time.monotonic() < quiet:
+        if wire.poll(0.05):
+            assert wire.frames() == []
+    for body in bodies:
+        wire.send(wire.prepare(body))
+    got = [router.recv_multipart() for _ in bodies]
+    assert [body for _, body in got] == bodies
+    for identity, body in got:
+        router.send_multipart((identity, body))
+    back: list[bytes] = []
+    while len(back) < len(bodies) and wire.poll(5):
+        back += map(bytes, wire.frames())
+    assert back == bodies
+    router.close(0)
+    assert wire.poll(5)
+    with pytest.raises(ConnectionError):
+        wire.frames()
+    context.destroy(0)
+
+
 def test_the_document_of_the_broker_bench() -> None:
     result = run(["T2"], ["nats"], 1, 0.01, None)
     assert result["schema"] == "bench.broker/1"
     systems = {row["system"] for row in result["rows"]} | {gap["system"] for gap in result["missing"]}
-    assert systems == {"grapevine", "grapevine-curve", "nats"}
+    assert systems == {"grapevine", "grapevine-libzmq", "grapevine-curve", "nats"}
     keys = {"system", "version", "workload", "deliveries_s", "publications_s", "p50_us", "p99_us"}
     assert keys | {"broker_us_per_msg", "ratio_to_nats"} <= result["rows"][0].keys()
 
