@@ -1,5 +1,5 @@
-"""`python -m tools.reproduce.multipath_bars [--quick] [--caps]`: the soft links' figures against what they
-must show; with --caps those of capped uplinks alone.
+"""`python -m tools.reproduce.multipath_bars [--quick] [--caps | --trends]`: the soft links' figures against
+what they must show; with --caps those of capped uplinks alone, with --trends what is said of other settings.
 
 One bar a line of JSON's `bars`: what is measured, its value, its limit, whether it holds. The figures are
 those of `pubctl reproduce multipath`; a file that it has written may be given instead of a run.
@@ -11,11 +11,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from tools.reproduce.multipath import CAPS, DATASETS, STRATEGIES, reproduce
+from tools.reproduce.multipath import STRATEGIES, reproduce
+from tools.reproduce.multipath_datasets import CALIBRATED, CAPS
+from tools.reproduce.multipath_figures import Bar, Figures
+from tools.reproduce.multipath_trends import trends
 from tools.reproduce.row import Row
 
 YIELD_POINTS = 8.0  # off the paper's
@@ -24,35 +26,12 @@ DELAY, TRAFFIC = 0.70, 0.70  # of S0's
 SD_POINTS = 10.0  # under S2's yield
 
 
-class Bar(NamedTuple):
-    what: str
-    value: float
-    limit: float
-    ok: bool
-
-
 class Written(msgspec.Struct):
     rows: list[Row]
 
 
-class Figures:
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = {(row.setting, row.metric): row for row in rows}
-
-    def ours(self, setting: str, metric: str) -> float:
-        return self._rows[setting, metric].ours
-
-    def note(self, setting: str, metric: str) -> str:
-        return self._rows[setting, metric].note
-
-    def paper(self, setting: str, metric: str) -> float:
-        value = self._rows[setting, metric].paper
-        assert value is not None, (setting, metric)
-        return value
-
-
 def bars(figures: Figures) -> Iterator[Bar]:
-    for dataset in DATASETS:
+    for dataset in CALIBRATED:
         yield from _yields(figures, dataset)
         yield from _lengths(figures, dataset)
     for metric, limit in (("delay to S0's", DELAY), ("traffic to S0's", TRAFFIC)):
@@ -64,12 +43,12 @@ def bars(figures: Figures) -> Iterator[Bar]:
 def caps(figures: Figures) -> Iterator[Bar]:
     """The whole curve, its maximum and where that is, and SH beside S2."""
     metric = "delivered of what was due, per cent"
-    settings = [f"{d} {s} cap={cap:g}" for d in DATASETS for s in STRATEGIES for cap in CAPS]
+    settings = [f"{d} {s} cap={cap:g}" for d in CALIBRATED for s in STRATEGIES for cap in CAPS]
     points = [figures.ours(setting, metric) for setting in settings]
     inside = sum(0 < point <= 100 for point in points)
     yield Bar("points of the curves", inside, len(settings), inside == len(settings))
     metric = "most deliveries over S0, per cent"
-    for setting in (f"{d} {s}" for d in DATASETS for s in ("S1", "S2")):
+    for setting in (f"{d} {s}" for d in CALIBRATED for s in ("S1", "S2")):
         most, paper = figures.ours(setting, metric), figures.paper(setting, metric)
         where = figures.note(setting, metric)
         yield Bar(f"{setting}: {metric} (paper {paper:g}), {where}", most, 0.0, most > 0)
@@ -101,7 +80,7 @@ def _capped(figures: Figures) -> Bar:
     ahead = {
         (dataset, cap): figures.ours(f"{dataset} SH cap={cap:g}", metric)
         - figures.ours(f"{dataset} S2 cap={cap:g}", metric)
-        for dataset in DATASETS
+        for dataset in CALIBRATED
         for cap in CAPS
     }
     dataset, cap = max(ahead, key=lambda place: ahead[place])
@@ -113,14 +92,16 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the publications")
     parser.add_argument("--caps", action="store_true", help="only what capped uplinks must show")
+    parser.add_argument("--trends", action="store_true", help="only what the paper says of other settings")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rows", type=Path, help="what `pubctl reproduce multipath -o json` has written")
     given = parser.parse_args(words)
     if given.rows is not None:
         rows = msgspec.json.decode(given.rows.read_bytes(), type=Written).rows
     else:
-        rows = reproduce(given.quick, None, given.jobs)
-    found = [bar._asdict() for bar in (caps if given.caps else bars)(Figures(rows))]
+        rows = reproduce(given.quick, None, given.jobs, others=given.trends)
+    judge = caps if given.caps else trends if given.trends else bars
+    found = [bar._asdict() for bar in judge(Figures(rows))]
     print(msgspec.json.encode({"bars": found, "rows": rows}).decode())
     return 0 if all(bar["ok"] for bar in found) else 1
 

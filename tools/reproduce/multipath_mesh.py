@@ -37,6 +37,8 @@ class Node:
         self.mesh = mesh
         self.broker = broker
         self.master = _master(mesh.tree, broker, mesh.delta)
+        paths = [mesh.tree.path(broker, home)[: mesh.delta] for home in mesh.tree.brokers]
+        self.anchors = [path[-1] if path else -1 for path in paths]  # of each home, on the master map
         self.soft: set[int] = set()
         self.candidates: set[int] = set()
         self.saving = False  # SH above its share of the uplink
@@ -49,8 +51,8 @@ class Node:
         links = [*tree.beside[self.broker], *self.soft]
         self.map = WorkingOverlayMap(self.master, links)
         self.stubs = WorkingOverlayMap(self.master, [*links, *self.candidates])
-        self.hop = self._anchors(self.map)
-        self.stub_hop = self._anchors(self.stubs)
+        self.hop = self._places(self.map)
+        self.stub_hop = self._places(self.stubs)
         self.excluded = [
             frozenset(self.map.brokers[p] for p in excluded_beyond(self.map, place))
             for place in range(len(self.map))
@@ -58,13 +60,10 @@ class Node:
         self._chosen: dict[tuple[bool, bytes], list[int]] = {}
         self._counted: dict[tuple[bool, bytes], list[int]] = {}
 
-    def _anchors(self, map: WorkingOverlayMap) -> list[int]:
+    def _places(self, map: WorkingOverlayMap) -> list[int]:
         """For each home: the place of its working anchor."""
-        places = [-1]
-        for home in self.mesh.tree.brokers:
-            path = self.mesh.tree.path(self.broker, home)[: self.mesh.delta]
-            places.append(map.place[map.substitute[path[-1]]] if path else -1)
-        return places
+        places = {anchor: map.place[by] for anchor, by in map.substitute.items()}
+        return [-1, *(places.get(anchor, -1) for anchor in self.anchors)]
 
     # --- forwarding ---------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Soft links in pictures: yields beside the paper's, path lengths, delay, traffic, deliveries over uplinks.
 
-Each picture has the sparse dataset on its left and the dense one on its right; a strategy has one colour in
-all of them.
+Each of these pictures has the sparse dataset on its left and the dense one on its right; a strategy has one
+colour in all of them. Those of the other settings are in multipath_settings_pictures.py.
 """
 
 from __future__ import annotations
@@ -10,20 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tools.reproduce.multipath_panels import COLOURS, STYLE, along, lines
+from tools.reproduce.multipath_settings_pictures import more_pictures
 from tools.reproduce.row import Row
 
-Points = dict[str, dict[float, float]]  # strategy -> x -> value
-COLOURS = {"S0": "#7f7f7f", "S1": "#e69f00", "S2": "#0072b2", "SH": "#009e73", "SD": "#cc3377"}
 DATASETS = {"C1/DT1": "C1/DT1, sparse", "C1/DT2": "C1/DT2, dense"}
-STYLE = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "axes.axisbelow": True,
-    "svg.hashsalt": "multipath",
-}
 
 
 def draw(rows: list[Row], directory: Path) -> list[Path]:
@@ -36,7 +27,7 @@ def draw(rows: list[Row], directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     drawn = []
     with matplotlib.rc_context(STYLE):
-        for name, paint in PICTURES.items():
+        for name, paint in (PICTURES | more_pictures(rows)).items():
             plot, panels = pyplot.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
             paint(panels, rows)
             path = directory / f"multipath-{name}.svg"
@@ -64,14 +55,14 @@ def _yields(panels: Any, rows: list[Row]) -> None:
 
 def _hops(panels: Any, rows: list[Row]) -> None:
     for axes, (dataset, title) in zip(panels, DATASETS.items()):
-        _lines(axes, _along(rows, dataset, " X=", "deliveries within X hops, per cent"))
+        lines(axes, along(rows, dataset, " X=", "deliveries within X hops, per cent"))
         axes.set(title=title, xlabel="hops", ylabel="deliveries within, %", ylim=(0, 102))
     panels[1].legend(loc="lower right", frameon=False)
 
 
 def _uplinks(panels: Any, rows: list[Row]) -> None:
     for axes, (dataset, title) in zip(panels, DATASETS.items()):
-        _lines(axes, _along(rows, dataset, " cap=", "delivered of what was due, per cent"))
+        lines(axes, along(rows, dataset, " cap=", "delivered of what was due, per cent"))
         axes.set_xscale("log", base=2)
         axes.set_xticks([0.25, 0.5, 1, 2], ["0.25", "0.5", "1", "2"])
         axes.set(title=title, xlabel="uplink, times what S0 needs", ylabel="delivered, %", ylim=(0, 102))
@@ -101,25 +92,3 @@ PICTURES: dict[str, Callable[[Any, list[Row]], None]] = {
     "delay-traffic": _delay_and_traffic,
     "uplink": _uplinks,
 }
-
-
-def _along(rows: list[Row], dataset: str, mark: str, metric: str) -> Points:
-    found: Points = {}
-    for row in rows:
-        if row.metric == metric and row.setting.startswith(dataset) and mark in row.setting:
-            name, _, x = row.setting.removeprefix(dataset + " ").partition(mark)
-            found.setdefault(name, {})[float(x)] = row.ours
-    return found
-
-
-def _lines(axes: Any, points: Points) -> None:
-    for name, values in points.items():
-        dashed = "dashed" if name == "SH" else "solid"  # it lies on S2 where nothing is short
-        axes.plot(
-            *zip(*sorted(values.items())),
-            marker="o",
-            markersize=3,
-            linestyle=dashed,
-            color=COLOURS[name],
-            label=name,
-        )

@@ -11,17 +11,17 @@ from heapq import heappop, heappush
 from tools.reproduce.multipath_mesh import Mesh
 from tools.reproduce.multipath_workload import Publication
 
-LINK_S = 0.001
 SHARE = 0.8
 LOOK_S = 1.0
 
 
 class Uplinks:
-    """`cap` in messages a second for every broker."""
+    """`cap` in messages a second for every broker, `link_s` from one to the next."""
 
-    def __init__(self, mesh: Mesh, cap: float) -> None:
+    def __init__(self, mesh: Mesh, cap: float, link_s: float) -> None:
         self.mesh = mesh
         self.cap = cap
+        self.link_s = link_s
         self.delivered = 0
         self.hops = 0
         self._free_at = dict.fromkeys(mesh.tree.brokers, 0.0)
@@ -49,7 +49,7 @@ class Uplinks:
             for to, names in self.mesh.forward(publication, broker, sender, excluded):
                 self._given[broker] += 1
                 at = self._free_at[broker] = max(now, self._free_at[broker]) + 1 / self.cap
-                heappush(heap, (at + LINK_S, self._next(), publication, to, broker, hops + 1, names))
+                heappush(heap, (at + self.link_s, self._next(), publication, to, broker, hops + 1, names))
 
     def _next(self) -> int:
         self._count += 1

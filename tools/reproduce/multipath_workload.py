@@ -107,16 +107,16 @@ def calibrate(tree: Tree, deliveries: float, percent: float, seed: int, sample: 
     low, high = 0.0, 3.0
     for _ in range(12):
         exponent = (low + high) / 2
-        workload = _scaled(tree, deliveries, exponent, seed, sample)
+        workload = scaled_to(tree, deliveries, exponent, seed, sample)
         if s0_figures(tree, workload.draw(sample))[1] < percent:
             low = exponent
         else:
             high = exponent
-    chosen = _scaled(tree, deliveries, (low + high) / 2, seed, sample)
+    chosen = scaled_to(tree, deliveries, (low + high) / 2, seed, sample)
     return Workload(tree, chosen.scale, chosen.exponent, seed)
 
 
-def _scaled(tree: Tree, deliveries: float, exponent: float, seed: int, sample: int) -> Workload:
+def scaled_to(tree: Tree, deliveries: float, exponent: float, seed: int, sample: int) -> Workload:
     low, high = 0.0, float(TOPICS) ** exponent * 2
     for _ in range(22):
         workload = Workload(tree, (low + high) / 2, exponent, seed)
