@@ -121,7 +121,7 @@ def tree_broker(
     reports = Reports(census, greeting, join, advertisements, subscriptions, publications, attachments)
     trace = Trace(publications)
     relocation = Relocation(settings.relocation, publications, advertisements, migration, addresses)
-    neighbourhoods = Neighbourhoods(greeting)
+    neighbourhoods = Neighbourhoods(greeting, sync)
     join.nearby = lambda: neighbourhoods.behind_parent
     moves, mesh = soft_links(join, neighbourhoods, publications, reports, Permissions(census, coordinator))
     moves.busy = lambda: "a publisher moves" if migration.passages or migration.departures else ""

@@ -8,7 +8,7 @@ hops and no further; on a cycle the depth ends the rumour.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from grapevine.wire.mesh import Nearby
 
@@ -97,10 +97,11 @@ class MasterOverlayMap:
 
     # --- what is told -------------------------------------------------------------------------------
 
-    def branch_for(self, neighbour: int, this: Nearby) -> Branch:
-        """This broker (`this`) and what is behind it as seen by the neighbour, nearest first."""
+    def branch_for(self, hidden: Collection[int], this: Nearby) -> Branch:
+        """This broker (`this`) and what is behind it, nearest first, but not by the `hidden` neighbours: the
+        one that is told, and others of which nobody is."""
         told = [this]
-        front: Iterable[int] = [b for b in self._beside[self.here] if b != neighbour]
+        front: Iterable[int] = [b for b in self._beside[self.here] if b not in hidden]
         for _ in range(self.delta - 1):
             told += [self.nearby[b] if self.via[b] != self.here else self._beneath(b) for b in front]
             front = [after for b in front for after in self._beside[b]]

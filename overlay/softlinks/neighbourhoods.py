@@ -1,8 +1,9 @@
 """SPEC M1: neighbours tell each other who is behind them, so that every broker's master map stays right.
 
-A branch is told when a link comes up, before any table, and again whenever it changes. A suspended link keeps
-its branch; a lost one takes it along. With Delta 1 nobody needs to know more than its neighbours, and nothing
-is told.
+A branch is told when a link comes up, before any table, and again whenever it changes. A neighbour is on it
+once it has said SyncDone: before, the subscriptions that came from there may name ways that nothing takes,
+and a soft link past it would carry publications by them. A suspended link keeps its branch; a lost one takes
+it along. With Delta 1 nobody needs to know more than its neighbours, and nothing is told.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.greeting import Greeting
 from overlay.links.session import Peer, Session
+from overlay.links.sync import Sync
 from overlay.softlinks.master import MasterOverlayMap
 
 
 class Neighbourhoods(Quiet):
     name = "map"
 
-    def __init__(self, greeting: Greeting) -> None:
+    def __init__(self, greeting: Greeting, sync: Sync) -> None:
         self.greeting = greeting
+        sync.forget_stale.append(self._synced)
         self.changed: list[Callable[[float], None]] = []
         self.behind_parent: tuple[str, ...] = ()  # addresses, of the parent that was lost last and beyond it
         self._told: dict[Peer, Branch] = {}
@@ -53,6 +56,10 @@ class Neighbourhoods(Quiet):
         if self.master.forget(session.id):
             self._spread(now)
 
+    def _synced(self, peer: Peer, now: float) -> None:
+        for other in self.core.peers.values():
+            self._tell(other)
+
     def _spread(self, now: float) -> None:
         for peer in self.core.peers.values():
             self._tell(peer)
@@ -63,7 +70,8 @@ class Neighbourhoods(Quiet):
         if peer.link is None or self.master.delta == 1:
             return
         core = self.core
-        branch = self.master.branch_for(peer.id, Nearby(core.id, core.name, self.greeting.addresses))
+        hidden = {peer.id, *(other.id for other in core.peers.values() if not other.ever_synced)}
+        branch = self.master.branch_for(hidden, Nearby(core.id, core.name, self.greeting.addresses))
         if self._told.get(peer) != branch:
             self._told[peer] = branch
             core.tell(Neighbourhood(branch), peer)

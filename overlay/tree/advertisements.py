@@ -253,14 +253,18 @@ class Advertisements(Quiet):
 
     def _announce(self, entry: AdvertisementEntry, peer: Peer) -> None:
         """A neighbour that has never said SyncDone is not told what is in doubt: it may come from there by
-        now, and each side would wait for the other's word to go (faults seeds 31 and 192)."""
+        now, and each side would wait for the other's word to go (faults seeds 31 and 192). One in the place
+        of a leaver is told what the leaver was: soft links may still bring what is for those behind it."""
         announced = self.announced.get(peer)
         if announced is None or entry in announced or not peer.may_be_told(entry.source):
             return
-        if not peer.ever_synced and self.table.doubtful(entry):
+        if not peer.ever_synced and self.table.doubtful(entry) and not self._succeeds(peer):
             return
         announcement = announced[entry] = self.announcements.new(peer)
         self.core.tell(Advertise(announcement.stamp, entry.item), peer)
+
+    def _succeeds(self, peer: Peer) -> bool:
+        return any(peer.will_tell(leaver) for leaver in self.core.peers.values())
 
     def _retract(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
         announcement = self.announced.get(peer, {}).pop(entry, None)

@@ -139,7 +139,7 @@ def settle(tree: Tree, maps: dict[str, MasterOverlayMap]) -> None:
         changed = False
         for name, others in tree.beside.items():
             for other in others:
-                branch = maps[name].branch_for(tree.id[other], tree.nearby(name))
+                branch = maps[name].branch_for([tree.id[other]], tree.nearby(name))
                 changed |= maps[other].hear(tree.id[name], branch)
 
 

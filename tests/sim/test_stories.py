@@ -107,6 +107,21 @@ def test_a_broker_leaves_in_the_middle_of_a_stream(leaver: int) -> None:
     assert not story.oracle.reach.losses, "a departure is not a loss"
 
 
+def test_a_client_whose_only_broker_leaves_goes_where_it_is_sent() -> None:
+    """As the client's engine does (client/grapevine/client/engine.py)."""
+    story = Story(3).begin()
+    sender, guest = story.publisher("sender", 0), story.client("guest", 2)
+    story.wait(lambda: guest.idle)
+    subscription = story.subscribe(guest, "x > 0")
+    story.brokers[2].leave()
+    assert "b2 is leaving" in story._unrest()
+    story.wait(lambda: story.brokers[2].left and subscription.confirmed and guest.idle)
+    sender.publish({"x": 1})
+    story.wait(lambda: sender.idle)
+    assert story.received(guest) == [1]
+    assert not story.judged()
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_who_takes_the_place_of_a_broker_that_left_without_a_parent_looks_where_it_did(
     restarts: bool,

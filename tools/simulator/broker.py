@@ -75,6 +75,7 @@ class BrokerHost(Host):
         self.inbox: deque[tuple[End, Message | None]] = deque()
         self.paused_until = 0.0
         self.left = False  # for good
+        self._asked: Core | None = None  # to leave
         self.life = 0  # events of an earlier life are ignored
         self.forwarded = self.delivered = 0  # publications sent to neighbours, to clients
         self.last_kind = 0
@@ -102,9 +103,15 @@ class BrokerHost(Host):
     def leave(self) -> None:
         """An administrator's word; the broker is gone when it has handed everything on."""
         if self.core is not None:
+            self._asked = self.core
             self.core.leave(self.clock())
             if not self._waking:
                 self._wake_at(self.world.now)
+
+    @property
+    def leaving(self) -> bool:
+        """Asked to, and not gone; a crash has it forgotten."""
+        return self.core is not None and self.core is self._asked
 
     def wake(self) -> None:
         """Somebody has spoken to the core behind the loop's back."""

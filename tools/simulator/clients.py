@@ -83,6 +83,7 @@ class ClientHost(Host):
         self.refusals = 0
         self._unread = 0
         self._choice = 0
+        self._named: tuple[str, ...] = ()  # by the broker it had: as the client's engine it tries them, too
         self._tries = 0
         self._redialling = False
         self._detached_at = 0.0
@@ -107,6 +108,7 @@ class ClientHost(Host):
         self.aways.clear()
         self._away_waits.clear()
         self._publishes_at = ""
+        self._named = ()
         self._unread = self._settled_up_to = self._tries = 0
         self._tick_at = None
         self._redialling = False
@@ -202,11 +204,16 @@ class ClientHost(Host):
 
     # --- the link ---------------------------------------------------------------------------------
 
+    @property
+    def _candidates(self) -> list[str]:
+        return list(dict.fromkeys((*self.brokers, *self._named)))
+
     def _dial(self) -> None:
         assert self.session is not None
         if self.end is not None:
             self.network.close(self.end)
-        self.end = self.network.dial(self, (self.brokers[self._choice],))
+        candidates = self._candidates
+        self.end = self.network.dial(self, (candidates[self._choice % len(candidates)],))
         self.session.link_up(self.clock())
         self.pump()
 
@@ -217,7 +224,7 @@ class ClientHost(Host):
         if self.session is not None and self.session.state != State.ATTACHED:
             self._tries += 1
             if self._tries > 1:
-                self._choice = (self._choice + 1) % len(self.brokers)
+                self._choice = (self._choice + 1) % len(self._candidates)
             self._dial()
 
     def _lose_link(self) -> None:
@@ -335,10 +342,10 @@ class ClientHost(Host):
             self._on_event(session, event)
 
     def _on_event(self, session: Session, event: Event) -> None:
-        if event.what == "resumed":
+        if event.what in ("resumed", "attached"):
             self._tries = 0
-        elif event.what == "attached":
-            self._tries = 0
+            self._named = session.addresses
+        if event.what == "attached":
             self._confirmed -= session.incoming.subscriptions.keys()
             if session.moving.here:
                 self._confirmed.clear()
@@ -350,6 +357,7 @@ class ClientHost(Host):
             self._promote(session)
         elif event.what in ("refused", "unanswered", "silent", "go-away"):
             self._tries += event.what != "silent"
+            self._named = (*event.addresses, *self._named)
             self._lose_link()
 
     # --- the second attachment --------------------------------------------------------------------

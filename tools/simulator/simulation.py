@@ -230,6 +230,8 @@ class Simulation:
             if core is None or not core.ready:
                 unrest.append(f"{broker.name} is not ready")
                 continue
+            if broker.leaving:  # its clients are on their way elsewhere
+                unrest.append(f"{broker.name} is leaving")
             if broker.paused_until > self.world.now:
                 unrest.append(f"{broker.name} is paused")
             streams = [client.deliveries for client in core.clients.values()]

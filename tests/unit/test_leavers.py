@@ -1,0 +1,72 @@
+"""Neighbours that come in the place of one that leaves, and neighbours whose tables are not in yet: what they
+are told, and what others are told of them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from grapevine.filters import EVERYTHING
+from grapevine.wire.identity import identify
+from grapevine.wire.mesh import Nearby, Neighbourhood
+from grapevine.wire.messages import (
+    Advertise,
+    Advertisement,
+    Hello,
+    LeaveDone,
+    Leaving,
+    Message,
+    SyncDone,
+    TablesSent,
+)
+from overlay.links.session import Kind
+from overlay.settings import CoreSettings, OverlaySettings
+from tests.one_broker import Broker, hello
+
+FAR = CoreSettings(OverlaySettings(delta=4))
+HERE = identify("here")
+
+
+def neighbour(name: str, replaces: str = "") -> Hello:
+    return replace(hello(name), settings=FAR.cluster_wide(), replaces=identify(replaces) if replaces else 0)
+
+
+def nearby(name: str, via: str = "") -> Nearby:
+    return Nearby(identify(name), name, (f"tcp://{name}:1",), identify(via) if via else 0)
+
+
+def advertise(name: str) -> Advertise:
+    there = identify(name)
+    return Advertise(1, Advertisement(there, 1, there, name, 7, 8, "quotes", EVERYTHING))
+
+
+def on_map(broker: Broker, link: int) -> set[str]:
+    """Whom this link was told of last."""
+    told = [message for message in broker.told[link] if isinstance(message, Neighbourhood)]
+    return {entry.name for entry in told[-1].branch}
+
+
+def test_a_neighbour_is_on_the_map_once_it_has_said_sync_done() -> None:
+    """Before, a soft link past it would go by what its tables say while they are being told."""
+    broker = Broker(FAR)
+    broker.link(1, Kind.PEER, neighbour("a"), Neighbourhood((nearby("a"),)), TablesSent(), SyncDone())
+    broker.link(2, Kind.PEER, neighbour("b"), Neighbourhood((nearby("b"), nearby("c", "b"))), TablesSent())
+    assert on_map(broker, 1) == {"here"} and on_map(broker, 2) == {"here", "a"}
+    broker.say(2, SyncDone())
+    assert on_map(broker, 1) == {"here", "b", "c"}
+    broker.core.link_down(2, broker.now)
+    assert on_map(broker, 1) == {"here", "b", "c"}, "a link that breaks is still of the tree"
+
+
+@pytest.mark.parametrize(("name", "told"), [("heir", True), ("stranger", False)])
+def test_who_comes_in_a_leavers_place_is_told_what_the_leaver_was(name: str, told: bool) -> None:
+    """Also what is in doubt: the subscriptions behind it are known beyond the broken link, by which soft
+    links pass."""
+    broker = Broker(FAR)
+    broker.link(1, Kind.PEER, neighbour("away"), advertise("away"), TablesSent(), SyncDone())
+    leaving: list[Message] = [Leaving(HERE, "here", ("tcp://here:1",), (identify("heir"),)), LeaveDone()]
+    broker.link(2, Kind.PEER, neighbour("leaver"), TablesSent(), SyncDone(), *leaving)
+    broker.core.link_down(1, broker.now)
+    broker.core.link_down(2, broker.now)
+    broker.link(3, Kind.PEER, neighbour(name, "leaver"), TablesSent())
+    assert broker.has_said(3, Advertise) is told
