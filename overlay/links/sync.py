@@ -46,17 +46,24 @@ class Sync(Quiet):
             self.check_all(now)
 
     def on_tables_sent(self, peer: Peer, message: TablesSent, now: float) -> None:
-        """What it no longer says and what never counted goes now: if two neighbours both waited for the
-        other's SyncDone to forget it, neither would ever say it."""
+        """What it no longer says goes now if it never counted, or if another says it: were all that kept for
+        the SyncDone, neighbours would wait for each other's."""
         peer.tables_received = True
+        self._forget_shadows(peer, now)
+        self.check(peer, now)
+
+    def _forget_shadows(self, peer: Peer, now: float) -> None:
         for forget in self.forget_shadows:
             forget(peer, now)
-        self.check(peer, now)
 
     def on_sync_done(self, peer: Peer, message: SyncDone, now: float) -> None:
         peer.synced_by_peer = peer.ever_synced = True
         for forget in self.forget_stale:
             forget(peer, now)
+        if peer.shadows:  # it is believed now: others' old words yield to its own
+            for other in list(self.core.peers.values()):
+                if other.tables_received and not other.synced_by_peer:
+                    self._forget_shadows(other, now)
         peer.touch()
         self.check_all(now)
 

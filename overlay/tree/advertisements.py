@@ -243,9 +243,8 @@ class Advertisements(Quiet):
         self.lingering.pop(session, None)
 
     def _forget_shadows(self, peer: Peer, now: float) -> None:
-        for entry in self.table.stale(peer):
-            if entry.source is not peer:
-                self._forget(entry, peer, now)
+        for entry in self.table.outdated(peer):
+            self._forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

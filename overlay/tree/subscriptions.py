@@ -276,9 +276,8 @@ class Subscriptions(Quiet):
         self.table.drop(session)
 
     def _forget_shadows(self, peer: Peer, now: float) -> None:
-        for entry in self.table.stale(peer):
-            if entry.source is not peer:
-                self.forget(entry, peer, now)
+        for entry in self.table.outdated(peer):
+            self.forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
         for entry in self.table.stale(peer):

@@ -75,7 +75,7 @@ class Table(Generic[Item]):
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
-            if self._late(entry.source, source) or not _yields(entry.source, source):
+            if self._late(entry.source, source) or not _yields(entry.source, source, self._unsaid(entry)):
                 _shadow(source, 1)
                 return entry, Change.SAME
             _shadow(entry.source, 1)
@@ -122,12 +122,22 @@ class Table(Generic[Item]):
         """What this peer told us before its link came back and not since."""
         return [entry for entry in self.of(peer) if entry.sources[peer][1] != peer.sync_number]
 
+    def outdated(self, peer: Peer) -> list[Entry[Item]]:
+        """Of these, when all its tables are in, what need not wait for its SyncDone: its word does not count,
+        or another neighbour says the same and has said SyncDone."""
+        return [entry for entry in self.stale(peer) if entry.source is not peer or _relieved(entry)]
+
     def doubtful(self, entry: Entry[Item]) -> bool:
         """Whether the word that counts is from before its source's link broke, and has not been repeated."""
         source = entry.source
         if not isinstance(source, Peer):
             return False
         return source.link is None or entry.sources[source][1] != source.sync_number
+
+    def _unsaid(self, entry: Entry[Item]) -> bool:
+        """Whether the source that counts has told all its tables since its link broke, and this no more."""
+        source = entry.source
+        return isinstance(source, Peer) and source.tables_received and self.doubtful(entry)
 
     def drop(self, source: Session) -> None:
         """A lost source that has no entry any more."""
@@ -162,15 +172,20 @@ def _live(source: Session) -> bool:
     return source.live if isinstance(source, Peer) else True
 
 
-def _yields(old: Session, new: Session) -> bool:
-    """Whether a new source's word counts at once. Behind a broken link the old word stands until the new
-    neighbour has said SyncDone: before, it may only repeat what somebody there heard from us. An old
-    neighbour that has never said it may do the same, and has no publication either until it does. Never one
-    whose link ends."""
+def _relieved(entry: Entry[Item]) -> bool:
+    others = (source for source in entry.sources if source is not entry.source)
+    return any(isinstance(other, Peer) and other.synced_by_peer and not other.going for other in others)
+
+
+def _yields(old: Session, new: Session, unsaid: bool) -> bool:
+    """Whether a new source's word counts at once. Behind a broken link, or if it is `unsaid` since, the old
+    word stands until the new neighbour has said SyncDone: before, it may only repeat what somebody there
+    heard from us. An old neighbour that has never said it may do the same, and has no publication either
+    until it does. Never one whose link ends."""
     if not isinstance(old, Peer) or (isinstance(new, Peer) and new.going):
         return False
     synced = not isinstance(new, Peer) or new.synced_by_peer
-    return old.going or (synced and (old.link is None or not old.ever_synced))
+    return old.going or (synced and (old.link is None or unsaid or not old.ever_synced))
 
 
 def _shadow(source: Session, change: int) -> None:

@@ -17,7 +17,8 @@ def test_quick(seed: int) -> None:
     assert result.owed > 0 and sum(result.faults.values()) > 0
 
 
-@pytest.mark.parametrize("seed", [*range(6), 31, 156, 192])  # the last three found something
+# The last found something; 41 neighbours that waited for each other's SyncDone round a broker that had moved.
+@pytest.mark.parametrize("seed", [*range(6), 31, 41, 156, 192])
 def test_every_fault_at_once(seed: int) -> None:
     result = simulate(find("faults"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]

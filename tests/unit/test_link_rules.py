@@ -126,6 +126,23 @@ def test_sync_done_waits_until_what_was_announced_is_confirmed() -> None:
     assert broker.has_said(1, SyncDone)
 
 
+@pytest.mark.parametrize("believed_first", [True, False])
+def test_what_a_neighbour_no_longer_says_does_not_wait_for_its_sync_done(believed_first: bool) -> None:
+    """That may wait for the confirmation of one who has taken its place, and who is not believed before."""
+    broker = Broker()
+    home = identify("home")
+    subscribe = Subscribe(1, Subscription(home, 1, home, (home,), EVERYTHING))
+    broker.link(1, Kind.PEER, hello("before"), subscribe, TablesSent(), SyncDone())
+    broker.core.link_down(1, broker.now)
+    broker.link(2, Kind.PEER, hello("after"), subscribe, TablesSent())
+    rest: list[tuple[int, Message]] = [(2, SyncDone()), (3, TablesSent())]
+    broker.link(3, Kind.PEER, hello("before", 10))
+    for link, message in rest if believed_first else reversed(rest):
+        assert not any(isinstance(told, Confirmed) for told in broker.told[2])
+        broker.say(link, message)
+    assert any(isinstance(told, Confirmed) for told in broker.told[2])
+
+
 def test_publications_wait_for_the_other_sides_sync_done() -> None:
     broker = Broker()
     there = identify("reader")

@@ -65,6 +65,32 @@ def test_whose_word_counts(core: Core, old: dict[str, bool], new: dict[str, bool
     assert (first.shadows, second.shadows) == ((1, 0) if yields else (0, 1))
 
 
+@pytest.mark.parametrize(("new", "yields"), [(SYNCED, True), (FRESH, False), (BROKEN, False)])
+def test_what_a_neighbour_no_longer_says_is_anothers_to_say(
+    core: Core, new: dict[str, bool], yields: bool
+) -> None:
+    """Its link has come back and its tables are in, its SyncDone is not: that may wait for us."""
+    table: Table[str] = Table()
+    old, other = neighbour(core, 1, **SYNCED), neighbour(core, 2, **new)
+    entry, _ = table.learn(KEY, "word", old)
+    old.begin_sync()
+    assert not table.outdated(old)
+    old.tables_received = True
+    assert (table.learn(KEY, "word", other)[1] is Change.MOVED) == yields
+    assert table.outdated(old) == ([entry] if yields else [])
+
+
+def test_a_word_that_is_said_again_stands(core: Core) -> None:
+    table: Table[str] = Table()
+    old, other = neighbour(core, 1, **SYNCED), neighbour(core, 2, **SYNCED)
+    table.learn(KEY, "word", old)
+    table.learn(KEY, "word", other)
+    old.begin_sync()
+    old.tables_received = True
+    table.learn(KEY, "word", old)
+    assert not table.outdated(old) and table.by_key[KEY].source is old
+
+
 def test_a_neighbour_that_goes_has_no_say_any_more(core: Core) -> None:
     table: Table[str] = Table()
     fresh, leaver = neighbour(core, 1, **FRESH), neighbour(core, 2, **SYNCED)
