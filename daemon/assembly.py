@@ -129,6 +129,7 @@ class Assembly:
             fed,
             parent=self.state.read("parent", str, ""),
             coordinator="coordinator" in self.settings.broker.roles,
+            places=self.state.read("places", tuple[str, ...], ()),
         )
         core.add(LinkNews())
         return core

@@ -98,6 +98,7 @@ class Process:
             if self.core.finished:
                 self.parts.state.write("neighbours", [])
                 self.parts.state.write("parent", "")
+                self.parts.state.write("places", [])
         self.parts.close()
         log.info("stopped")
         return code

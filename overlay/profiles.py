@@ -100,15 +100,17 @@ def tree_broker(
     fed: Fed | None = None,
     parent: str = "",
     coordinator: bool = False,
+    places: tuple[str, ...] = (),
 ) -> Core:
     """A broker of the tree overlay. `known` and `fed` are the neighbours and the feeders that it had,
-    `parent` is where it has moved to; a `coordinator` permits others to move."""
+    `parent` is where it has moved to, `places` are where it may find another; a `coordinator` permits others
+    to move."""
     core = Core(name, incarnation, settings, random)
     greeting = Greeting(addresses)
     sync = Sync()
     census = Census()
     candidates = tuple(dict.fromkeys((*((parent,) if parent else ()), *settings.tree.neighbours)))
-    join = Join(greeting, sync, census, candidates, known)
+    join = Join(greeting, sync, census, candidates, known, places)
     announcements = Announcements(sync)
     advertisements = Advertisements(announcements, matcher)
     subscriptions = Subscriptions(advertisements, announcements, matcher)
@@ -122,7 +124,7 @@ def tree_broker(
     trace = Trace(publications)
     relocation = Relocation(settings.relocation, publications, advertisements, migration, addresses)
     neighbourhoods = Neighbourhoods(greeting, sync)
-    join.nearby = lambda: neighbourhoods.behind_parent
+    neighbourhoods.parent_lost = join.learn
     moves, mesh = soft_links(join, neighbourhoods, publications, reports, Permissions(census, coordinator))
     moves.busy = lambda: "a publisher moves" if migration.passages or migration.departures else ""
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others

@@ -26,7 +26,8 @@ class Neighbourhoods(Quiet):
         self.greeting = greeting
         sync.forget_stale.append(self._synced)
         self.changed: list[Callable[[float], None]] = []
-        self.behind_parent: tuple[str, ...] = ()  # addresses, of the parent that was lost last and beyond it
+        # Told the addresses of a parent that is lost and of those beyond it.
+        self.parent_lost: Callable[[tuple[str, ...]], None] = lambda addresses: None
         self._told: dict[Peer, Branch] = {}
 
     def attach(self, core: Core) -> None:
@@ -52,7 +53,7 @@ class Neighbourhoods(Quiet):
             return
         if session.dialled:
             branch = self.master.branches.get(session.id, ())
-            self.behind_parent = tuple(address for entry in branch for address in entry.addresses)
+            self.parent_lost(tuple(address for entry in branch for address in entry.addresses))
         if self.master.forget(session.id):
             self._spread(now)
 

@@ -4,13 +4,12 @@ Candidates are tried in order; at most one parent is dialled. A parent whose lin
 until it is lost, then the next candidate is joined afresh (DECISIONS 13). Root paths travel in HELLO and
 pings: a broker that finds itself in its parent's path is on a cycle, and the lowest id on it lets go. Other
 candidates may come while the broker runs; a parent that is none of them is left at once, and what was under
-way on that link ends as cut. When no candidate has answered for long, those that were near on the map are
-tried too: the candidates may all have left while this broker was away.
+way on that link ends as cut. When no candidate has answered for long, other *places* are tried too: who was
+near on the map when a parent was lost, and where one that left said that a parent is. The candidates may all
+have left while this broker was away; so places are kept on disk, and a leaver waits until they are there.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from grapevine.wire.limits import ADDRESSES, ROOT_PATH_BROKERS
 from grapevine.wire.messages import LeaveDone, Leaving, Ping
@@ -39,14 +38,15 @@ class Join(Quiet):
         census: Census,
         candidates: tuple[str, ...],
         known: tuple[tuple[str, tuple[str, ...]], ...],
+        places: tuple[str, ...] = (),
     ) -> None:
         self.greeting = greeting
         self.sync = sync
         self.census = census
         self.candidates = candidates
         self.known = known
+        self.places = places  # addresses, the latest first
         self.parent: Peer | None = None
-        self.nearby: Callable[[], tuple[str, ...]] = lambda: ()  # who was on the map beyond the lost parent
         self.stopped = False  # leaving: dial nobody any more
         self._next = 0
         self._tries = 0
@@ -97,7 +97,8 @@ class Join(Quiet):
         self._reloaded = True
         self.candidates = wanted
         self._next = self._tries = 0
-        self.core.out.journal.append(Record("parent", ""))  # where it had moved to
+        self.places = ()
+        self.core.out.journal += (Record("parent", ""), Record("places", ()))  # where it had been
         if self.parent is None:
             self._dial_next(now)
         elif self._through not in wanted:
@@ -117,7 +118,7 @@ class Join(Quiet):
     def _dial_next(self, now: float) -> None:
         if not self.candidates or self._dialling or self.parent is not None or self.stopped:
             return
-        known = self.candidates if self._tries < LONG else (*self.candidates, *self.nearby())
+        known = self.candidates if self._tries < LONG else (*self.candidates, *self.places)
         self._through = known[self._next % len(known)]
         self._next += 1
         self._dial(now)
@@ -131,7 +132,7 @@ class Join(Quiet):
         self._dialling = False
         self._tries = 0
         self._adopt(peer, now)
-        if self._through not in (*self.candidates, *self.nearby()):  # changed while this one answered
+        if self._through not in (*self.candidates, *self.places):  # changed while this one answered
             self.core.timers.at(now, lambda later: self._part(peer, later))
         if self._name_checked:
             self._found(now)
@@ -149,7 +150,14 @@ class Join(Quiet):
 
     def sought(self) -> tuple[str, ...]:
         """Where a parent may be found, as far as we know."""
-        return tuple(dict.fromkeys((*self.candidates, *self.nearby())))[:ADDRESSES]
+        return tuple(dict.fromkeys((*self.candidates, *self.places)))[:ADDRESSES]
+
+    def learn(self, addresses: tuple[str, ...]) -> None:
+        """A parent may be found here as well, also after a restart."""
+        places = latest(addresses, self.places, self.greeting.addresses)
+        if places != self.places:
+            self.places = places
+            self.core.out.journal.append(Record("places", places))
 
     def inherit(self, addresses: tuple[str, ...]) -> None:
         """Our parent has left without having one: we are the root of what was below it, and look for a
@@ -174,7 +182,8 @@ class Join(Quiet):
 
     def _failed(self, reason: str, text: str, now: float) -> None:
         self._dialling = False
-        if reason in FATAL and self.parent is None and not self._reloaded:
+        configured = self._through in self.core.settings.tree.neighbours
+        if reason in FATAL and configured and self.parent is None and not self._reloaded:
             self.core.out.fatal = text
             return
         self._tries += 1
@@ -236,3 +245,8 @@ class Join(Quiet):
 
     def validate(self) -> None:
         assert self.parent is None or self.core.peers.get(self.parent.id) is self.parent
+
+
+def latest(new: tuple[str, ...], known: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
+    """Addresses that were heard of, the latest first, so many as a message holds; never our own."""
+    return tuple(a for a in dict.fromkeys((*new, *known)) if a not in own)[:ADDRESSES]

@@ -163,6 +163,7 @@ class Leave(Quiet):
         peer.held = True
         peer.heirs = departure.places(self.core.id)
         self._heirs_wait(departure)
+        self.join.learn(message.successor_addresses)  # on disk before the leaver hears that we hold
         self.core.tell(LeaveHeld(), peer)
         if self.core.id in message.heirs:
             self._addresses = message.successor_addresses

@@ -144,6 +144,19 @@ def test_who_takes_the_place_of_a_broker_that_left_without_a_parent_looks_where_
     assert all(core.ready for core in story.cores())
 
 
+def test_an_heir_that_restarts_when_its_parent_has_left_finds_the_one_in_its_place() -> None:
+    """It had been told before the leaver went, and its only candidate is that leaver."""
+    story = Story(4).begin()
+    *_, leaver, heir = story.brokers
+    leaver.leave()
+    story.wait(lambda: leaver.left)  # its last word is on the way
+    heir.crash()
+    story.watcher.crashed(heir)
+    heir.start()
+    story.wait(lambda: story.oracle.reach.is_tree(3), seconds=120)
+    assert all(core.ready for core in story.cores())
+
+
 def test_a_reader_that_stopped_holds_a_publisher_for_stall_s_only() -> None:
     """DECISIONS 2: neither until its link is given up, nor until it is lost."""
     story = Story(2).begin()

@@ -1,5 +1,5 @@
 """Neighbours that come in the place of one that leaves, and neighbours whose tables are not in yet: what they
-are told, and what others are told of them."""
+are told, and what others are told of them. And where a broker looks for a parent that nobody configured."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from grapevine.filters import EVERYTHING
 from grapevine.wire.identity import identify
+from grapevine.wire.limits import ADDRESSES
 from grapevine.wire.mesh import Nearby, Neighbourhood
 from grapevine.wire.messages import (
     Advertise,
@@ -20,7 +21,8 @@ from grapevine.wire.messages import (
     TablesSent,
 )
 from overlay.links.session import Kind
-from overlay.settings import CoreSettings, OverlaySettings
+from overlay.settings import CoreSettings, OverlaySettings, TreeSettings
+from overlay.tree.join import Join, latest
 from tests.one_broker import Broker, hello
 
 FAR = CoreSettings(OverlaySettings(delta=4))
@@ -38,6 +40,24 @@ def nearby(name: str, via: str = "") -> Nearby:
 def advertise(name: str) -> Advertise:
     there = identify(name)
     return Advertise(1, Advertisement(there, 1, there, name, 7, 8, "quotes", EVERYTHING))
+
+
+def test_places_are_the_latest_first_and_never_our_own() -> None:
+    assert latest(("b", "here", "a"), ("c", "b"), ("here",)) == ("b", "a", "c")
+    many = tuple(f"p{number}" for number in range(ADDRESSES))
+    assert latest(("new",), many, ()) == ("new", *many[:-1])
+
+
+@pytest.mark.parametrize(("address", "ends"), [("tcp://configured:1", True), ("tcp://heard-of:1", False)])
+def test_who_was_only_heard_of_may_refuse_us(address: str, ends: bool) -> None:
+    """Another overlay may live by now where somebody once said that a parent is."""
+    core = Broker(CoreSettings(tree=TreeSettings(neighbours=("tcp://configured:1",)))).core
+    join = next(behaviour for behaviour in core.behaviours if isinstance(behaviour, Join))
+    join.learn(("tcp://heard-of:1",))
+    assert join.sought() == ("tcp://configured:1", "tcp://heard-of:1")
+    join._through = address
+    join._failed("settings", "delta is 1 here and 4 there", 0.0)
+    assert bool(core.out.fatal) is ends
 
 
 def on_map(broker: Broker, link: int) -> set[str]:

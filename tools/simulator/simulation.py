@@ -118,6 +118,7 @@ class Simulation:
             self.matcher,
             parent=str(broker.disk.kept.get("parent", "")),
             coordinator=broker.index == 0,
+            places=broker.disk.kept.get("places", ()),  # type: ignore[arg-type]
         )
         self.oracle.flooding = settings.tree.routing == "flooding"
         self.oracle.ordered = settings.overlay.ordered
