@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from grapevine.errors import Timeout
+from grapevine.wire.identity import identify
+from overlay.softlinks.move_commands import MoveCommands
 from overlay.tree.subscriptions import Subscriptions
 from tests.sim.stories import Story
+from tools.simulator.mutants import mutated
 from tools.simulator.tables import behaviour
 
 
@@ -155,6 +158,28 @@ def test_an_heir_that_restarts_when_its_parent_has_left_finds_the_one_in_its_pla
     heir.start()
     story.wait(lambda: story.oracle.reach.is_tree(3), seconds=120)
     assert all(core.ready for core in story.cores())
+
+
+@pytest.mark.parametrize("mutant", ["", "plane-dropped-early"])
+def test_what_was_sent_to_a_broker_before_it_moved_comes_first(mutant: str) -> None:
+    """b3 moves from b2 to b1, and its old link is slow; a mistake must be seen."""
+    with mutated(mutant):
+        story = Story(4, delta=4).begin()
+        sender, reader = story.publisher("sender", 2), story.client("reader", 3)
+        subscription = story.subscribe(reader, "x > 0")
+        story.wait(lambda: subscription.confirmed)
+        mover = story.brokers[3]
+        assert mover.core is not None
+        commands = behaviour(mover.core, MoveCommands)
+        assert not commands.move(identify("b1"), mover.clock())
+        mover.wake()
+        story.wait(lambda: (passage := commands.moves.passage) is not None and passage.turned)
+        story.network.clog(story.link(2, 3), story.world.now + 0.5)
+        for x in range(1, 201):
+            sender.publish({"x": x})
+            story.run_for(0.002)
+        story.wait(lambda: sender.idle and commands.moves.moved == 1)
+        assert (story.received(reader) == list(range(1, 201)) and not story.judged()) is not bool(mutant)
 
 
 def test_a_reader_that_stopped_holds_a_publisher_for_stall_s_only() -> None:
