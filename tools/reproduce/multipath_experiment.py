@@ -54,8 +54,10 @@ class Outcome(msgspec.Struct):
 
 def experiment(dataset: Dataset, strategy: str, make: Make, share: float) -> Outcome:
     """With `share` of the publications."""
-    source = make(Tree(dataset.brokers))
-    mesh, outcome = grow(dataset, strategy, source, share)
+    tree = Tree(dataset.brokers)
+    source = make(tree)
+    mesh = Mesh(tree, strategy)
+    outcome = grow(mesh, dataset, source, share)
     brokers = dataset.brokers
     soft = sum(len(node.soft) for node in mesh.nodes.values())
     outcome.links = soft / brokers + 2 * (brokers - 1) / brokers
@@ -64,17 +66,17 @@ def experiment(dataset: Dataset, strategy: str, make: Make, share: float) -> Out
     return outcome
 
 
-def grow(dataset: Dataset, strategy: str, source: Source, share: float) -> tuple[Mesh, Outcome]:
-    mesh = Mesh(Tree(dataset.brokers), strategy)
+def grow(mesh: Mesh, dataset: Dataset, source: Source, share: float, candidates: int = CANDIDATES) -> Outcome:
+    """The ten minutes, with `candidates` at a time."""
     outcome = Outcome(hops=[0] * 64)
     per_round = int(dataset.rate_s * ROUND_S * share)
     rounds = int(dataset.minutes * 60 / ROUND_S)
     for number in range(rounds):
         _run_round(mesh, source.draw(per_round), outcome, number >= rounds * 2 // 3)
-        if strategy != "S0":
-            mesh.choose_links(dataset.fanout, dataset.fanout + CANDIDATES)
+        if mesh.strategy != "S0" and candidates:
+            mesh.choose_links(dataset.fanout, dataset.fanout + candidates)
     outcome.publications = per_round * rounds
-    return mesh, outcome
+    return outcome
 
 
 def _run_round(mesh: Mesh, publications: list[Publication], outcome: Outcome, settled: bool) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tools.reproduce.multipath_datasets import Dataset
 from tools.reproduce.multipath_experiment import Make, Outcome, grow, run_capped
+from tools.reproduce.multipath_mesh import Mesh
 from tools.reproduce.multipath_workload import Tree
 from tools.reproduce.row import Row
 
@@ -31,8 +32,10 @@ def sweep(name: str, dataset: Dataset, fanout: int, make: Make, share: float) ->
     found = Swept(name, fanout, 0.0, {})
     wide = replace(dataset, fanout=fanout)
     for grown, strategies in (("S0", ("S0",)), ("S1", ("S1",)), ("S2", ("S2", "SH")), ("SD", ("SD",))):
-        source = make(Tree(dataset.brokers))
-        mesh, _ = grow(wide, grown, source, share)
+        tree = Tree(dataset.brokers)
+        source = make(tree)
+        mesh = Mesh(tree, grown)
+        grow(mesh, wide, source, share)
         publications = source.draw(int(dataset.rate_s * dataset.capped_s))
         for strategy in strategies:
             mesh.strategy = strategy

@@ -126,10 +126,10 @@ class Node:
 
     def choose_links(self, fanout: int, maxlinks: int) -> bool:
         """One round; whether the soft links have changed."""
-        soft = {b: self._gain(b) for b in self.soft}
-        candidates = {b: self._gain(b) for b in self.candidates}
+        soft = {b: self.gain(b) for b in self.soft}
+        candidates = {b: self.gain(b) for b in self.candidates}
         primary = self.mesh.tree.beside[self.broker]
-        carried = {b: float(self.sent.get(b, 0)) for b in (*primary, *self.soft, *self.candidates)}
+        carried = {b: self.promise(b) for b in (*primary, *self.soft, *self.candidates)}
         found = explore_from(
             carried, self.master.beside, lambda b: b in primary or b in self.soft, lambda b: 0.0
         )
@@ -144,7 +144,11 @@ class Node:
         self.rebuild()
         return changed
 
-    def _gain(self, broker: int) -> float:
+    def promise(self, broker: int) -> float:
+        """How early a link's neighbours are explored."""
+        return float(self.sent.get(broker, 0))
+
+    def gain(self, broker: int) -> float:
         path = self.master.path(broker)
         loads = [self.mesh.loads[b] for b in path[:-1]]
         return link_gain(self.sent.get(broker, 0), len(path), loads, LOAD_THRESHOLD, self.mesh.load_factor)
@@ -153,13 +157,20 @@ class Node:
 class Mesh:
     """All brokers of an overlay under one strategy."""
 
-    def __init__(self, tree: Tree, strategy: str, delta: int = 4, load_factor: str = "boost") -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        strategy: str,
+        delta: int = 4,
+        load_factor: str = "boost",
+        node: type[Node] = Node,
+    ) -> None:
         self.tree = tree
         self.strategy = strategy
         self.delta = delta
         self.load_factor = load_factor
         self.loads = dict.fromkeys(tree.brokers, 0.0)
-        self.nodes = {broker: Node(self, broker) for broker in tree.brokers}
+        self.nodes = {broker: node(self, broker) for broker in tree.brokers}
 
     def visits(self, publication: Publication) -> Iterator[tuple[int, int, int, list[Copy]]]:
         """(broker, sender, hops, copies it sends), the source first."""

@@ -8,6 +8,7 @@ publication and a from S0's yield, and nothing else: what the other strategies d
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
@@ -21,16 +22,22 @@ class Tree:
     def __init__(self, size: int, degree: int = 3) -> None:
         self.brokers = range(1, size + 1)
         self.beside: list[list[int]] = [[] for _ in range(size + 1)]
-        room = deque([1])
-        for broker in range(2, size + 1):
-            while len(self.beside[room[0]]) >= degree:
-                room.popleft()
-            self.beside[room[0]].append(broker)
-            self.beside[broker].append(room[0])
-            room.append(broker)
+        self._grow(degree)
         found = [self._search(broker) for broker in range(size + 1)]
         self.next = [first for first, _ in found]  # next[a][b]: the hop from a towards b
         self.distance = [distance for _, distance in found]
+
+    def _grow(self, degree: int) -> None:
+        room = deque([1])
+        for broker in self.brokers[1:]:
+            while len(self.beside[room[0]]) >= degree:
+                room.popleft()
+            self._join(room[0], broker)
+            room.append(broker)
+
+    def _join(self, one: int, other: int) -> None:
+        self.beside[one].append(other)
+        self.beside[other].append(one)
 
     def _search(self, start: int) -> tuple[list[int], list[int]]:
         first, distance = [start] * len(self.beside), [0] * len(self.beside)
@@ -65,19 +72,23 @@ class Workload:
         self.tree = tree
         self.scale = scale
         self.exponent = exponent
-        random = Random(f"topics {seed}")
-        chances = [[random.random() for _ in tree.brokers] for _ in range(TOPICS)]
-        self._interested = [
-            [b for b, chance in enumerate(row, 1) if chance < scale / rank**exponent]
+        self.sources: Sequence[int] = tree.brokers
+        self._interested = self._place(Random(f"topics {seed}"))
+        self._random = Random(f"publications {seed}")
+
+    def _place(self, random: Random) -> list[list[int]]:
+        """For each topic the brokers that want it."""
+        chances = [[random.random() for _ in self.tree.brokers] for _ in range(TOPICS)]
+        return [
+            [b for b, chance in enumerate(row, 1) if chance < self.scale / rank**self.exponent]
             for rank, row in enumerate(chances, 1)
         ]
-        self._random = Random(f"publications {seed}")
 
     def draw(self, count: int) -> list[Publication]:
         random = self._random
         drawn = []
         for _ in range(count):
-            source = random.choice(self.tree.brokers)
+            source = random.choice(self.sources)
             wanted = frozenset(self._interested[random.randrange(TOPICS)]) - {source}
             drawn.append(Publication(source, wanted))
         return drawn
@@ -102,27 +113,41 @@ def s0_figures(tree: Tree, publications: list[Publication]) -> tuple[float, floa
     return delivered / len(publications), 100 * delivered / max(1, sends)
 
 
-def calibrate(tree: Tree, deliveries: float, percent: float, seed: int, sample: int = 1500) -> Workload:
+def calibrate(
+    tree: Tree,
+    deliveries: float,
+    percent: float,
+    seed: int,
+    sample: int = 1500,
+    family: type[Workload] = Workload,
+) -> Workload:
     """By bisection: the scale that gives the deliveries for each exponent, the exponent for the yield."""
     low, high = 0.0, 3.0
     for _ in range(12):
         exponent = (low + high) / 2
-        workload = scaled_to(tree, deliveries, exponent, seed, sample)
+        workload = scaled_to(tree, deliveries, exponent, seed, sample, family)
         if s0_figures(tree, workload.draw(sample))[1] < percent:
             low = exponent
         else:
             high = exponent
-    chosen = scaled_to(tree, deliveries, (low + high) / 2, seed, sample)
-    return Workload(tree, chosen.scale, chosen.exponent, seed)
+    chosen = scaled_to(tree, deliveries, (low + high) / 2, seed, sample, family)
+    return family(tree, chosen.scale, chosen.exponent, seed)
 
 
-def scaled_to(tree: Tree, deliveries: float, exponent: float, seed: int, sample: int) -> Workload:
+def scaled_to(
+    tree: Tree,
+    deliveries: float,
+    exponent: float,
+    seed: int,
+    sample: int,
+    family: type[Workload] = Workload,
+) -> Workload:
     low, high = 0.0, float(TOPICS) ** exponent * 2
     for _ in range(22):
-        workload = Workload(tree, (low + high) / 2, exponent, seed)
+        workload = family(tree, (low + high) / 2, exponent, seed)
         mean = sum(len(p.wanted) for p in workload.draw(sample)) / sample
         if mean < deliveries:
             low = workload.scale
         else:
             high = workload.scale
-    return Workload(tree, (low + high) / 2, exponent, seed)
+    return family(tree, (low + high) / 2, exponent, seed)
