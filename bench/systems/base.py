@@ -58,7 +58,7 @@ class Process:
     start_s = 30.0
 
     def __init__(self) -> None:
-        self.port = free_port()
+        self.port = 0  # another one at each start: who has it later is not known
         self.process: subprocess.Popen[bytes] | None = None
 
     def missing(self) -> str:
@@ -134,11 +134,11 @@ def read_until(connection: socket.socket, done: Callable[[bytes], bool]) -> byte
 
 def count_bytes(connections: list[socket.socket], expected: list[int]) -> float:
     """Read until every connection has had its bytes; the time of the last."""
-    return count(connections, expected, len)
+    return count(connections, expected, lambda _, part: len(part))
 
 
 def count(
-    connections: list[socket.socket], expected: list[int], measure: Callable[[memoryview], int]
+    connections: list[socket.socket], expected: list[int], measure: Callable[[socket.socket, memoryview], int]
 ) -> float:
     """Read until every connection has had as much as it must by `measure`; the time of the last."""
     selector = selectors.DefaultSelector()
@@ -155,7 +155,9 @@ def count(
         for key, _ in events:
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
-            left[connection] -= measure(view[: connection.recv_into(buffer)])
+            if not (received := connection.recv_into(buffer)):
+                raise ConnectionError(f"the broker closed a connection, {sum(left.values())} never came")
+            left[connection] -= measure(connection, view[:received])
             if left[connection] <= 0:
                 del left[connection]
                 selector.unregister(connection)

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes, free_port
 from bench.workloads import Topics
 
 CONNACK = b"\x20\x02\x00\x00"
@@ -40,6 +40,7 @@ class Mosquitto(Process):
         return found[1] if found else "?"
 
     def start(self, directory: Path) -> None:
+        self.port = free_port()
         settings = directory / "mosquitto.conf"
         settings.write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n"

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes, read_until
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes, free_port, read_until
 from bench.workloads import Topics
 
 
@@ -18,6 +18,7 @@ class Nats(Process):
         return subprocess.run([self.binary, "--version"], capture_output=True, text=True).stdout.split()[-1]
 
     def start(self, directory: Path) -> None:
+        self.port = free_port()
         # A slow reader is cut off after this much, by default 64 MB: the raw publisher outruns anything.
         settings = directory / "nats.conf"
         settings.write_text(f"listen: 127.0.0.1:{self.port}\nmax_pending: 1GB\nwrite_deadline: 60s\n")

@@ -26,6 +26,7 @@ class RabbitMQ(Process):
     binary = "rabbitmq-server"
     script = "/usr/lib/rabbitmq/bin/rabbitmq-server"  # without Debian's wrapper, which changes the user
     start_s = 120.0
+    _epmd = 0
 
     def version(self) -> str:
         query = ["dpkg-query", "-W", "-f", "${Version}", "rabbitmq-server"]
@@ -64,7 +65,7 @@ class RabbitMQ(Process):
 
     def stop(self) -> None:
         """Everything that was started here, and nothing else: the tree of our process, and our epmd."""
-        family = [p for p in psutil.process_iter() if p.name() == "epmd" and self._ours(p)]
+        family = [process for process in psutil.process_iter() if self._our_epmd(process)]
         if self.process is not None and self.process.poll() is None:
             parent = psutil.Process(self.process.pid)
             family = [*parent.children(recursive=True), parent, *family]
@@ -74,9 +75,9 @@ class RabbitMQ(Process):
         if self.process is not None:
             self.process.wait()
 
-    def _ours(self, process: psutil.Process) -> bool:
+    def _our_epmd(self, process: psutil.Process) -> bool:
         try:
-            return bool(process.environ().get("ERL_EPMD_PORT") == str(self._epmd))
+            return process.name() == "epmd" and process.environ().get("ERL_EPMD_PORT") == str(self._epmd)
         except psutil.Error:
             return False
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes
+from bench.systems.base import Outcome, Process, Ready, Workload, connect, count_bytes, free_port
 from bench.workloads import Topics
 
 
@@ -24,6 +24,7 @@ class Redis(Process):
         return words[2].removeprefix("v=")
 
     def start(self, directory: Path) -> None:
+        self.port = free_port()
         unlimited = ["--client-output-buffer-limit", "pubsub", "0", "0", "0"]
         listen = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
         self.run([self.binary, *listen, *unlimited], directory)
