@@ -25,6 +25,7 @@ from typing import Any
 from bench.clients import CLIENTS, GrapevineClient
 from bench.compiled import compiled, say_if_not
 from bench.content import c1, c1_equality, quotes
+from bench.options import absent, at_least, end_tidily, names
 from bench.probing import Delay, delay, delays, probe
 from bench.running import interleaved, middle, say
 from bench.systems.activemq import ActiveMQ
@@ -129,15 +130,13 @@ def measure_delays(systems: list[System], rounds: int, seconds: float) -> dict[s
     return {name: Delay(*[median(v) for v in zip(*all, strict=True)]) for name, all in found.items()}
 
 
-def run(wanted: list[str], names: list[str], rounds: int, scale: float, data: Path | None) -> dict[str, Any]:
-    peers: list[System] = [PEERS[name]() for name in names]
-    missing = [{"system": peer.name, "reason": peer.missing()} for peer in peers if peer.missing()]
-    for absent in missing:
-        say(f"missing: {absent['system']}: {absent['reason']}")
-    peers = [peer for peer in peers if not peer.missing()]
-    asked = [
-        (system, workload) for system, workload in pairs(wanted, peers, scale, data) if not system.missing()
-    ]
+def run(wanted: list[str], beside: list[str], rounds: int, scale: float, data: Path | None) -> dict[str, Any]:
+    peers: list[System] = [PEERS[name]() for name in beside]
+    all_pairs = list(pairs(wanted, peers, scale, data))
+    missing = absent([*peers, *[system for system, _ in all_pairs]])
+    gone = {gap["system"] for gap in missing}
+    peers = [peer for peer in peers if peer.name not in gone]
+    asked = [(system, workload) for system, workload in all_pairs if system.name not in gone]
     figures = interleaved(asked, rounds)
     waits: dict[str, Delay] = {}
     if "T1" in wanted:
@@ -202,26 +201,33 @@ def data_directory(given: str | None) -> Path | None:
     name = given or os.environ.get("GRAPEVINE_DATA")
     if name is None:
         return None
-    assert (Path(name) / "quotes_lowsel").is_dir(), f"{name} has no quotes_lowsel"
+    if not (Path(name) / "quotes_lowsel").is_dir():
+        raise FileNotFoundError(f"{name} has no quotes_lowsel")
     return Path(name)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("bench.broker", description="grapevine beside its peers")
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--workloads", default=",".join(WORKLOADS), help=f"of {', '.join(WORKLOADS)}")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", type=names(PEERS), default=list(PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--workloads", type=names(WORKLOADS), default=list(WORKLOADS), help=f"of {', '.join(WORKLOADS)}"
+    )
+    parser.add_argument("--rounds", type=at_least(1), default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of every workload; below 1 only to try it")
     parser.add_argument("--data", help="directory with quotes_lowsel (default: GRAPEVINE_DATA, else made up)")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    names = [name for name in options.peers.split(",") if name]
-    wanted = options.workloads.split(",")
-    for name in (*[n for n in names if n not in PEERS], *[w for w in wanted if w not in WORKLOADS]):
-        parser.error(f"unknown: {name}")
-    data = data_directory(options.data)
+    if not options.workloads:
+        parser.error("no workload")
+    try:
+        data = data_directory(options.data)
+    except FileNotFoundError as error:
+        parser.error(str(error))
+    if data is None and "quotes" in options.workloads:
+        say("no --data: the quotes are made up, of the same shape")
+    end_tidily()
     say_if_not()
-    result = run(wanted, names, options.rounds, options.scale, data)
+    result = run(options.workloads, options.peers, options.rounds, options.scale, data)
     print(json.dumps(result) if options.output == "json" else table(result))
 
 

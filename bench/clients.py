@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
@@ -105,8 +106,18 @@ def _wanted(workload: Workload) -> list[tuple[list[str], int, dict[int, int]]]:
     return wanted
 
 
+def _library(module: str) -> str:
+    """Why it cannot be used, or nothing."""
+    return (
+        "" if find_spec(module) else f"the Python package {module} is not installed (uv sync --group bench)"
+    )
+
+
 class NatsClient(Nats):
     name = "nats-py"
+
+    def missing(self) -> str:
+        return super().missing() or _library("nats")
 
     def version(self) -> str:
         return version("nats-py")
@@ -162,6 +173,9 @@ class NatsClient(Nats):
 class RedisClient(Redis):
     name = "redis-py"
 
+    def missing(self) -> str:
+        return super().missing() or _library("redis")
+
     def version(self) -> str:
         return version("redis")
 
@@ -210,6 +224,9 @@ def _take(reader: Any, count: int) -> None:
 
 class PahoClient(Mosquitto):
     name = "paho-mqtt"
+
+    def missing(self) -> str:
+        return super().missing() or _library("paho")
 
     def version(self) -> str:
         return version("paho-mqtt")

@@ -24,6 +24,7 @@ from typing import Any
 
 from bench.broker import machine
 from bench.latency import show
+from bench.options import at_least, end_tidily, names
 from bench.running import measure, say
 from bench.systems.grapevine import Grapevine
 from bench.workloads import Topics
@@ -86,16 +87,13 @@ def compare(name: str, pairs: int, publications: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser("bench.features", description="what a feature costs")
-    parser.add_argument("--features", default=",".join(FEATURES))
-    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--features", type=names(FEATURES), default=list(FEATURES))
+    parser.add_argument("--pairs", type=at_least(2), default=20)
     parser.add_argument("--publications", type=int, default=200_000)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    wanted = options.features.split(",")
-    for name in wanted:
-        if name not in FEATURES:
-            parser.error(f"unknown: {name}")
-    rows = [compare(name, options.pairs, options.publications) for name in wanted]
+    end_tidily()
+    rows = [compare(name, options.pairs, options.publications) for name in options.features]
     result = {"schema": SCHEMA, "rows": rows, "machine": machine()}
     print(json.dumps(result) if options.output == "json" else show(result))
 

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from bench.broker import PEERS, machine
+from bench.options import absent, at_least, end_tidily, names
 from bench.probing import Delay, delay, delays, probe
 from bench.running import say
 from bench.systems.base import System
@@ -37,7 +38,9 @@ def run(
     systems: list[System] = [
         Grapevine(f"grapevine x{n}" if n > 1 else "grapevine", brokers=n) for n in chains
     ]
-    systems += [peer for peer in (PEERS[name]() for name in peers) if not peer.missing()]
+    beside: list[System] = [PEERS[name]() for name in peers]
+    missing = absent(beside)
+    systems += [peer for peer in beside if not peer.missing()]
     rows = []
     for rate in rates:
         found: dict[str, list[Delay]] = {system.name: [] for system in systems}
@@ -59,7 +62,7 @@ def run(
                         "p99_us": round(p99),
                     }
                 )
-    return {"schema": SCHEMA, "rows": rows, "rounds": rounds, "machine": machine()}
+    return {"schema": SCHEMA, "rows": rows, "missing": missing, "rounds": rounds, "machine": machine()}
 
 
 def show(result: dict[str, Any]) -> str:
@@ -68,15 +71,16 @@ def show(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser("bench.latency", description="the delay at a steady rate")
-    parser.add_argument("--peers", default="nats,redis,mosquitto,rabbitmq")
+    parser.add_argument("--peers", type=names(PEERS), default=["nats", "redis", "mosquitto", "rabbitmq"])
     parser.add_argument("--rates", default="1000,5000")
     parser.add_argument("--chains", default="1,3,5,7")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least(1), default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
+    end_tidily()
     result = run(
-        [name for name in options.peers.split(",") if name],
+        options.peers,
         [float(rate) for rate in options.rates.split(",")],
         [int(count) for count in options.chains.split(",")],
         options.rounds,

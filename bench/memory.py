@@ -18,6 +18,7 @@ import zmq
 from bench.broker import PEERS, machine
 from bench.content import c1, form
 from bench.latency import show
+from bench.options import absent, end_tidily
 from bench.running import say
 from bench.systems.base import System
 from bench.systems.grapevine import Grapevine
@@ -62,17 +63,15 @@ def with_subscriptions(count: int, clients: int) -> dict[str, Any]:
             system.stop()
 
 
-def peers_idle() -> list[dict[str, Any]]:
+def peers_idle(peers: list[System]) -> list[dict[str, Any]]:
     rows = []
-    for name, make in PEERS.items():
-        system = make()
-        if system.missing():
-            say(f"missing: {name}: {system.missing()}")
-            continue
+    for system in peers:
         with tempfile.TemporaryDirectory(prefix="bench-") as directory:
             try:
                 system.start(Path(directory))
-                rows.append({"system": name, "version": system.version(), "idle_mb": resident_mb(system)})
+                rows.append(
+                    {"system": system.name, "version": system.version(), "idle_mb": resident_mb(system)}
+                )
             finally:
                 system.stop()
     return rows
@@ -85,12 +84,15 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="the idle peers too")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
+    end_tidily()
+    peers: list[System] = [make() for make in PEERS.values()] if options.peers else []
+    missing = absent(peers)
     rows = []
     for count in map(int, options.subscriptions.split(",")):
         say(f"{count} subscriptions")
         rows.append(with_subscriptions(count, options.clients))
-    rows += peers_idle() if options.peers else []
-    result = {"schema": SCHEMA, "rows": rows, "machine": machine()}
+    rows += peers_idle([peer for peer in peers if not peer.missing()])
+    result = {"schema": SCHEMA, "rows": rows, "missing": missing, "machine": machine()}
     print(json.dumps(result) if options.output == "json" else show(result))
 
 

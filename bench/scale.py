@@ -18,6 +18,7 @@ from typing import Any
 from bench.broker import machine
 from bench.content import c1
 from bench.latency import show
+from bench.options import at_least, end_tidily, names
 from bench.running import interleaved, middle
 from bench.systems.base import System, Workload
 from bench.systems.grapevine import Grapevine
@@ -70,16 +71,13 @@ def run(against: list[str], rounds: int, scale: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser("bench.scale", description="cost against one thing at a time")
-    parser.add_argument("--against", default=",".join(AGAINST))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--against", type=names(AGAINST), default=list(AGAINST))
+    parser.add_argument("--rounds", type=at_least(1), default=5)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    against = options.against.split(",")
-    for name in against:
-        if name not in AGAINST:
-            parser.error(f"unknown: {name}")
-    result = run(against, options.rounds, options.scale)
+    end_tidily()
+    result = run(options.against, options.rounds, options.scale)
     print(json.dumps(result) if options.output == "json" else show(result))
 
 
