@@ -1,10 +1,10 @@
 """`python -m bench.everything`: every measurement of docs/benchmarks.md, then the page itself.
 
-    python -m bench.everything [--load 1.5] [--data DIR] [--only broker-topics,latency] [--quick]
+    python -m bench.everything [--load 1.5] [--data DIR] [--only broker-topics,latency] [--quick [DIR]]
 
 Each measurement waits until the machine's load of the last minute is below `--load`: figures taken beside other work
 say little. A measurement that fails is reported and the others go on. Results are kept under bench/results, so
-that a later run of some of them renews these alone.
+that a later run of some of them renews these alone; what `--quick` measures and its page go to another directory.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from bench.report import RESULTS, ROOT
+from bench.options import end_tidily, names
+from bench.report import PAGE, RESULTS, ROOT
 from bench.running import say
 
 MEASUREMENTS: dict[str, list[str]] = {
@@ -42,7 +44,7 @@ def wait_for_calm(load: float) -> None:
         time.sleep(15)
 
 
-def measure(name: str, quick: bool) -> bool:
+def measure(name: str, quick: bool, results: Path) -> bool:
     command = [sys.executable, "-m", *MEASUREMENTS[name], "-o", "json"]
     command += QUICK[MEASUREMENTS[name][0]] if quick else []
     say(f"== {name}: {' '.join(command[1:])}")
@@ -50,8 +52,8 @@ def measure(name: str, quick: bool) -> bool:
     if ended.returncode:
         say(f"== {name} failed with {ended.returncode}")
         return False
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_bytes(ended.stdout)
+    results.mkdir(parents=True, exist_ok=True)
+    (results / f"{name}.json").write_bytes(ended.stdout)
     return True
 
 
@@ -59,17 +61,34 @@ def main() -> int:
     parser = argparse.ArgumentParser("bench.everything", description="every measurement, then the page")
     parser.add_argument("--load", type=float, default=1.5, help="wait until the machine's load is below this")
     parser.add_argument("--data", help="directory with quotes_lowsel")
-    parser.add_argument("--only", default=",".join(MEASUREMENTS))
-    parser.add_argument("--quick", action="store_true", help="small, once: to see that everything runs")
+    parser.add_argument("--only", type=names(MEASUREMENTS), default=list(MEASUREMENTS))
+    parser.add_argument(
+        "--quick",
+        nargs="?",
+        const=Path("build/bench"),
+        type=Path,
+        metavar="DIR",
+        help="small, once: to see that everything runs; results and page in DIR (build/bench)",
+    )
     options = parser.parse_args()
+    end_tidily()
+    results, page = (options.quick, options.quick / PAGE.name) if options.quick else (RESULTS, PAGE)
     if options.data:
         os.environ["GRAPEVINE_DATA"] = options.data
     failed = 0
-    for name in options.only.split(","):
+    for name in options.only:
         wait_for_calm(options.load)
-        failed += not measure(name, options.quick)
-    report = subprocess.run([sys.executable, "-m", "bench.report"], cwd=ROOT).returncode
-    return int(bool(failed or report))
+        failed += not measure(name, bool(options.quick), results.absolute())
+    command = [
+        sys.executable,
+        "-m",
+        "bench.report",
+        "--results",
+        results.absolute(),
+        "--page",
+        page.absolute(),
+    ]
+    return int(bool(subprocess.run(command, cwd=ROOT).returncode or failed))
 
 
 if __name__ == "__main__":
