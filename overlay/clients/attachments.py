@@ -88,12 +88,14 @@ class Attachments(Quiet):
             if self.core.links.get(link.number) is link:
                 self.on_attach(link, attach, now)
 
-    def _refusal(self, link: Link, attach: Attach, now: float) -> Refuse | None:
+    def _refusal(self, link: Link, attach: Attach, now: float) -> Refuse | GoAway | None:
+        """Who leaves sends newcomers away as well: all the brokers that a client knows may be leaving."""
         core = self.core
         if not (PROTOCOL_OLDEST <= attach.newest and attach.oldest <= PROTOCOL):
             return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{PROTOCOL}")
         if self.greeting.leaving or self._draining:
-            return Refuse("leaving", f"{core.name} is leaving the overlay: attach to another broker")
+            text = f"{core.name} is leaving the overlay: attach to another broker"
+            return GoAway(elsewhere) if (elsewhere := self._elsewhere()) else Refuse("leaving", text)
         if attach.client != identify(attach.name) or self._name_of(attach.client) not in (None, attach.name):
             return Refuse("name", f"the id of {attach.name} is not that of its name, or is taken by another")
         old = core.clients.get(attach.client)

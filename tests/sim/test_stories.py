@@ -125,6 +125,17 @@ def test_a_client_whose_only_broker_leaves_goes_where_it_is_sent() -> None:
     assert not story.judged()
 
 
+def test_a_client_that_is_sent_to_a_broker_that_leaves_as_well_is_sent_on() -> None:
+    story = Story(4).begin()
+    guest, slow = story.client("guest", 3), story.client("slow", 2)
+    story.wait(lambda: guest.idle and slow.idle)
+    slow.pause(3)  # so that its broker is there for a while
+    for leaver in story.brokers[2:]:
+        leaver.leave()
+    story.wait(lambda: all(leaver.left for leaver in story.brokers[2:]) and guest.idle)
+    assert guest.session is not None and guest.session.broker_name == "b1"
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_who_takes_the_place_of_a_broker_that_left_without_a_parent_looks_where_it_did(
     restarts: bool,
