@@ -133,7 +133,10 @@ class Grapevine:
         readers = Readers(clients, expected, isinstance(workload, Content), self.acknowledge_every)
         ready()
         ended = readers.read()
-        wrong = _wrong(workload, readers) if isinstance(workload, Content) else ""
+        surplus = readers.surplus()
+        wrong = f"{surplus} deliveries too many" if surplus else ""
+        if isinstance(workload, Content) and not wrong:
+            wrong = _wrong(workload, readers)
         context.destroy(200)
         return Outcome(ended, sum(expected), wrong)
 
@@ -204,8 +207,6 @@ def _batches(workload: Workload) -> Iterator[tuple[int, list[Draft]]]:
 
 def _wrong(workload: Content, readers: Readers) -> str:
     """Every delivery of every subscriber against what it must get, subscription by subscription."""
-    if surplus := readers.surplus():
-        return f"{surplus} deliveries too many"
     for place in range(workload.connections):
         got = {}
         for deliver in readers.deliveries(place):

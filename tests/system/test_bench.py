@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from bench.content import Content, c1, c1_equality, form, quotes, text
 from bench.features import interval
 from bench.probing import delay, delays, probe
 from bench.running import Wrong, measure
+from bench.systems.base import Workload
 from bench.systems.grapevine import Grapevine
 from bench.systems.zmtp import BUFFER_BYTES, Zmtp
-from bench.workloads import topic_workloads
+from bench.workloads import Topics, topic_workloads
 from daemon import packing
 from daemon.receiving import Receiver
 from grapevine.filters import parse
@@ -57,6 +59,19 @@ def test_topics_through_a_broker(name: str) -> None:
     assert 0.1 < figure.broker_us_per_msg < 1_000, (
         "finer than ticks: a thousand publications take less than one"
     )
+
+
+class Twice(Grapevine):
+    """Its publisher sends more than the subscribers expect."""
+
+    def publish(self, workload: Workload, go: Callable[[], None]) -> None:
+        assert isinstance(workload, Topics)
+        super().publish(workload._replace(publications=2 * workload.publications), go)
+
+
+def test_deliveries_too_many_are_seen() -> None:
+    with pytest.raises(Wrong, match="too many"):
+        measure(Twice(), topic_workloads(0.01)["T3"]._replace(publications=1_000))
 
 
 def test_content_is_verified_per_subscriber() -> None:
