@@ -65,6 +65,7 @@ static PyObject *stamp(PyObject *self, PyObject *arguments) {
             PyObject **slot = slot_of(PyList_GET_ITEM(objects, i), member[k]);
             if (slot == NULL) return NULL;
             PyObject *before = *slot;
+            if (before == value[k]) continue;
             *slot = Py_NewRef(value[k]);
             Py_XDECREF(before);
         }

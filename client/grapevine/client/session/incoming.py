@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from struct import unpack
 
 from grapevine.client.session.duplicates import Duplicates
@@ -116,10 +117,7 @@ class Incoming:
         self.taken += len(publications)
         names, numbers = self.names, lists[0]
         alike = lists.count(numbers) == len(lists)
-        if alike:
-            messages = [Message(p, numbers, names) for p in publications]
-        else:
-            messages = [Message(p, each, names) for p, each in zip(publications, lists)]
+        messages = list(map(Message, publications, repeat(numbers) if alike else lists, repeat(names)))
         repeated = self.duplicates.among(publications)
         if repeated:
             self.repeated += len(repeated)
