@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ import pytest
 from tools.pubctl.crew import Crew, started_at
 from tools.pubctl.interrupts import in_one_piece, interruptible, undisturbed
 
+pytestmark = pytest.mark.usefixtures("heard")
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Who is started in the background of a script has SIGINT ignored, and so have its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
