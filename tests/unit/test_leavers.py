@@ -13,17 +13,21 @@ from grapevine.wire.mesh import Nearby, Neighbourhood
 from grapevine.wire.messages import (
     Advertise,
     Advertisement,
+    Batch,
     Hello,
     LeaveDone,
     Leaving,
     Message,
+    Publication,
+    Subscribe,
+    Subscription,
     SyncDone,
     TablesSent,
 )
 from overlay.links.session import Kind
 from overlay.settings import CoreSettings, OverlaySettings, TreeSettings
 from overlay.tree.join import Join, latest
-from tests.one_broker import Broker, hello
+from tests.one_broker import BODY, Broker, hello
 
 FAR = CoreSettings(OverlaySettings(delta=4))
 HERE = identify("here")
@@ -90,3 +94,25 @@ def test_who_comes_in_a_leavers_place_is_told_what_the_leaver_was(name: str, tol
     broker.core.link_down(2, broker.now)
     broker.link(3, Kind.PEER, neighbour(name, "leaver"), TablesSent())
     assert broker.has_said(3, Advertise) is told
+
+
+def test_what_is_held_for_a_leaver_goes_to_its_heir_whatever_others_repeat() -> None:
+    """A stranger says the same of the subscription, as somebody there once heard it from us."""
+    broker = Broker(FAR)
+    home = identify("home")
+
+    def subscribe(by: str) -> Subscribe:
+        return Subscribe(1, Subscription(home, 1, home, (home, identify(by)), EVERYTHING))
+
+    broker.link(1, Kind.PEER, neighbour("writer"), TablesSent(), SyncDone())
+    broker.link(2, Kind.PEER, neighbour("leaver"), subscribe("leaver"), TablesSent(), SyncDone())
+    broker.link(3, Kind.PEER, neighbour("stranger"), TablesSent(), SyncDone())
+    broker.say(2, Leaving(HERE, "here", ("tcp://here:1",), (identify("heir"),)))
+    broker.say(1, Batch(9, 1, 0, 0, 100, [Publication(BODY, b"", 1, 0, 7, 8)]))
+    broker.say(2, LeaveDone())
+    broker.core.link_down(2, broker.now)
+    broker.say(3, subscribe("stranger"))
+    assert not broker.batches
+    broker.link(4, Kind.PEER, neighbour("heir", "leaver"), subscribe("heir"), TablesSent(), SyncDone())
+    assert [p.sequence for batch in broker.batches for p in batch.publications] == [1]
+    assert broker.core.peers[identify("heir")].out.sent == 1

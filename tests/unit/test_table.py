@@ -91,6 +91,19 @@ def test_a_word_that_is_said_again_stands(core: Core) -> None:
     assert not table.outdated(old) and table.by_key[KEY].source is old
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize(("state", "heir", "yields"), [(FRESH, True, True), (SYNCED, False, False)])
+def test_a_leavers_word_is_its_heirs(
+    core: Core, state: dict[str, bool], heir: bool, yields: bool, gone: bool
+) -> None:
+    """Anybody else may repeat what was heard from us, and what is held for the leaver goes to the heirs."""
+    table: Table[str] = Table()
+    leaver, new = neighbour(core, 1, **BROKEN if gone else SYNCED), neighbour(core, 2, **state)
+    leaver.held, leaver.heirs = True, (new.id,) if heir else (3,)
+    table.learn(KEY, "word", leaver)
+    assert (table.learn(KEY, "word", new)[1] is Change.MOVED) == yields
+
+
 def test_a_neighbour_that_goes_has_no_say_any_more(core: Core) -> None:
     table: Table[str] = Table()
     fresh, leaver = neighbour(core, 1, **FRESH), neighbour(core, 2, **SYNCED)
