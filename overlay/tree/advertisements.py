@@ -98,7 +98,8 @@ class Advertisements(Quiet):
 
     def on_unadvertise(self, peer: Peer, message: Unadvertise, now: float) -> None:
         if (entry := self.table.by_key.get((message.origin, message.serial))) is not None:
-            self._forget(entry, peer, now)
+            for source in self.table.withdrawn(entry, peer):
+                self._forget(entry, source, now)
 
     # --- the table -----------------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ class Advertisements(Quiet):
             self._place(entry, now)
         elif shadowed and isinstance(source, Peer) and not source.will_tell(entry.source):
             self._announce(entry, source)  # it knew better until now; from here on it must be told
-        if counted and isinstance(source, Peer):
+        if (counted or shadowed) and isinstance(source, Peer):  # its word may have counted before
             self.departed(entry, source, now)
         if change is Change.GONE:
             self.table.release(entry)

@@ -100,7 +100,8 @@ class Subscriptions(Quiet):
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: float) -> None:
         if (entry := self.table.by_key.get((message.origin, message.serial))) is not None:
-            self.forget(entry, peer, now)
+            for source in self.table.withdrawn(entry, peer):
+                self.forget(entry, source, now)
 
     # --- the table -----------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class Subscriptions(Quiet):
         else:
             sides = self.advertisements.sides(entry.item.filter)
         for side in sides:
-            if isinstance(side, Peer) and side not in entry.sources and side.may_be_told(entry.source):
+            if isinstance(side, Peer) and self._tellable(entry.number, side):
                 yield side
 
     def _advertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:

@@ -134,6 +134,12 @@ class Table(Generic[Item]):
             return False
         return source.link is None or entry.sources[source][1] != source.sync_number
 
+    def withdrawn(self, entry: Entry[Item], peer: Peer) -> list[Session]:
+        """Whose word ends when this neighbour takes back its own: also a leaver's whose place it has."""
+        if peer not in entry.sources:
+            return []
+        return [*(source for source in entry.sources if peer.will_tell(source)), peer]
+
     def _unsaid(self, entry: Entry[Item]) -> bool:
         """Whether the source that counts has told all its tables since its link broke, and this no more."""
         source = entry.source

@@ -23,6 +23,7 @@ from grapevine.wire.messages import (
     Subscription,
     SyncDone,
     TablesSent,
+    Unsubscribe,
 )
 from overlay.links.session import Kind
 from overlay.settings import CoreSettings, OverlaySettings, TreeSettings
@@ -116,3 +117,20 @@ def test_what_is_held_for_a_leaver_goes_to_its_heir_whatever_others_repeat() -> 
     broker.link(4, Kind.PEER, neighbour("heir", "leaver"), subscribe("heir"), TablesSent(), SyncDone())
     assert [p.sequence for batch in broker.batches for p in batch.publications] == [1]
     assert broker.core.peers[identify("heir")].out.sent == 1
+
+
+def test_an_heir_that_takes_its_word_back_takes_back_the_leavers_and_is_not_told_it() -> None:
+    """Else it would hear from us what we have from the leaver, and look for its own subscriber here."""
+    broker = Broker(FAR)
+    home = identify("home")
+
+    def subscribe(by: str) -> Subscribe:
+        return Subscribe(1, Subscription(home, 1, home, (home, identify(by)), EVERYTHING))
+
+    broker.link(2, Kind.PEER, neighbour("leaver"), subscribe("leaver"), TablesSent(), SyncDone())
+    broker.say(2, Leaving(HERE, "here", ("tcp://here:1",), (identify("heir"),)), LeaveDone())
+    broker.core.link_down(2, broker.now)
+    broker.link(4, Kind.PEER, neighbour("heir", "leaver"), advertise("heir"), subscribe("heir"), TablesSent())
+    broker.say(4, Unsubscribe(home, 1))
+    assert not broker.has_said(4, Subscribe)
+    assert not broker.core.status()["subscriptions"]["count"]

@@ -30,6 +30,7 @@ from grapevine.wire.messages import (
     SyncDone,
     TablesSent,
     Unadvertise,
+    Unsubscribe,
 )
 from overlay.links.session import Kind
 from overlay.settings import CoreSettings, TreeSettings
@@ -141,6 +142,19 @@ def test_what_a_neighbour_no_longer_says_does_not_wait_for_its_sync_done(believe
         assert not any(isinstance(told, Confirmed) for told in broker.told[2])
         broker.say(link, message)
     assert any(isinstance(told, Confirmed) for told in broker.told[2])
+
+
+def test_what_was_told_for_an_advertisement_is_withdrawn_though_it_comes_from_elsewhere_by_now() -> None:
+    broker = Broker()
+    home = identify("home")
+    advertise = Advertise(1, Advertisement(home, 1, home, "home", 7, 8, "quotes", EVERYTHING))
+    broker.link(3, Kind.CLIENT, attach("c"), ClientSubscribe(1, 1, EVERYTHING))
+    broker.link(2, Kind.PEER, hello("after"), TablesSent(), SyncDone())
+    broker.link(1, Kind.PEER, hello("before"), advertise)
+    assert broker.has_said(1, Subscribe)
+    broker.say(2, advertise)
+    broker.say(1, Unadvertise(home, 1))
+    assert broker.has_said(1, Unsubscribe) and not broker.has_said(2, Unsubscribe)
 
 
 def test_publications_wait_for_the_other_sides_sync_done() -> None:
