@@ -69,13 +69,13 @@ def test_brokers_move_whatever_fails(seed: int) -> None:
     assert result.faults["move"] > 0
 
 
-# Where each was last seen; when the code changes, so may the seed, and the others are tried. (A plane that is
-# dropped early shows where the mover's old link is slow just then: test_stories.py.)
+# Where each was last seen; when the code changes, so may the seed, and the others are tried.
 SEEN_AT = {
     "exclude-list-ignored": ("softlinks", 1),
     "promotion-not-settled": ("softlinks", 1),
     "anchor-not-adjusted": ("softlinks", 1),
     "bypass-ban-ignored": ("moves-busy", 0),
+    "plane-dropped-early": ("moves-slow", 4),
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from grapevine.wire.identity import identify
 from grapevine.wire.mesh import MOVE
@@ -40,6 +41,7 @@ RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where
 TRACES = tuple(cls.kind for cls in RELOCATION)  # only where publishers move
 STEPS = tuple(cls.kind for cls in MOVE)  # only where brokers move
 MOVES = (Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd)
+LOOK_S, LOOKS = 0.01, 400  # how often it is asked whether a move has turned
 NOT_AIMED = (Command.kind, Answer.kind, *RARE, *TRACES, *STEPS)
 AIMS = sorted(kind for kind in KINDS if kind not in RESERVED and kind not in NOT_AIMED)
 
@@ -70,7 +72,7 @@ class FaultPlan:
         watcher.on_aim = self._aimed_crash
 
     def schedule(self, faults: Faults, seconds: float) -> None:
-        kinds: list[tuple[str, Callable[[object], None]]] = [
+        kinds: list[tuple[str, Callable[[Any], Any]]] = [
             ("crashes", self._crash),
             ("aimed", self._aim),
             ("breaks", self._break),
@@ -87,6 +89,7 @@ class FaultPlan:
             ("client_crashes", self._client_crash),
             ("relocations", self._relocate),
             ("moves", self._move),
+            ("slow_moves", self._slow_move),
         ]
         self.wandering = draw(faults.moves, Random(0)) > 0
         self.moving = draw(faults.relocations, Random(0)) > 0
@@ -309,21 +312,42 @@ class FaultPlan:
                     front.append(other)
         return paths.get(identify(target.name), ())
 
-    def _move(self, _: object) -> None:
+    def _move(self, _: object) -> BrokerHost | None:
         """Not a fault either: a broker is told to take another parent within its neighbourhood."""
         running = self._running()
         if not running or self.over:
-            return
+            return None
         broker = self.random.choice(running)
         core = broker.core
         assert core is not None
         mover = next(b for b in core.behaviours if isinstance(b, MoveCommands))
         master = mover.moves.neighbourhoods.master
         far = [other for other in master.via if not mover.moves.refusal(other)]
-        if far:
-            self.counts["move"] += 1
-            mover.move(self.random.choice(far), broker.clock())
-            broker.wake()
+        if not far:
+            return None
+        self.counts["move"] += 1
+        mover.move(self.random.choice(far), broker.clock())
+        broker.wake()
+        return broker
+
+    def _slow_move(self, _: object) -> None:
+        if (broker := self._move(_)) is not None:
+            self._slow_when_turned((broker, LOOKS))
+
+    def _slow_when_turned(self, state: tuple[BrokerHost, int]) -> None:
+        """What its old parent has sent by then is late: the plane must be kept for it."""
+        broker, looks = state
+        if self.over or broker.core is None or not looks:
+            return
+        mover = next(b for b in broker.core.behaviours if isinstance(b, MoveCommands))
+        passage = mover.moves.passage
+        if passage is None or not passage.turned:
+            self.world.after(LOOK_S, self._slow_when_turned, (broker, looks - 1))
+            return
+        for end in broker.ends.values():
+            if end.other is not None and identify(end.other.host.name) == passage.old:
+                self.counts["slow move"] += 1
+                self.network.clog(end, self.world.now + self.random.uniform(0.3, 0.9))
 
     def _client_restart(self, app: App) -> None:
         if not app.host.up:

@@ -86,6 +86,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_crashes: Whole = 0
     relocations: Whole = 0  # publishers asked to move somewhere
     moves: Whole = 0  # brokers told to take another parent
+    slow_moves: Whole = 0  # and whose old link is slow just then
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
