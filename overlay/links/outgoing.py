@@ -49,7 +49,10 @@ class Chunk:
 
     @property
     def publications(self) -> list[Publication]:
-        return self._publications if self._packed is None else decode_publications(self._packed)
+        """Objects again once somebody asks: who looks at a few often looks at all, a few at a time."""
+        if self._packed is not None:
+            self._publications, self._packed = decode_publications(self._packed), None
+        return self._publications
 
     def pack(self, packed: Raw) -> None:
         """Keep what they were encoded to instead of the publications."""

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grapevine.wire import decode, encode, encode_publications
+from grapevine.wire import decode, decode_publications, encode, encode_publications
 from grapevine.wire.limits import CUTS
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Marks, Publication
+from overlay.links import outgoing
 from overlay.links.incoming import Incoming
 from overlay.links.outgoing import Chunk, Outgoing
 from overlay.links.settling import CutIndex, Settling, cuts_of
@@ -62,6 +63,28 @@ def test_sealed_in_chunks_that_leave_as_they_are() -> None:
         (5, 5, [b"5"]),
     ]
     assert list(out.take(2)) == list(out.retained) and out.next == 6
+
+
+def test_bytes_are_read_once_however_many_wait_for_what_is_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost link asks for each wait's publications by themselves."""
+    read: list[bytes] = []
+
+    def reading(packed: bytes) -> list[Publication]:
+        read.append(packed)
+        return decode_publications(packed)
+
+    monkeypatch.setattr(outgoing, "decode_publications", reading)
+    out, records = Outgoing(), [Settling(incoming()) for _ in range(5)]
+    out.limit = 100
+    for sequence, record in enumerate(records, 1):
+        out.queue.append(publication(sequence))
+        out.hold(record)
+    out.seal()
+    for chunk in out.take(100):
+        chunk.pack(encode_publications(chunk.publications))
+    out.give_up()
+    assert [record.cuts for record in records] == [[Cut(1, 9, n, n, CUT_LINK_LOST)] for n in range(1, 6)]
+    assert len(read) == 1
 
 
 @pytest.mark.usefixtures("kept")
