@@ -97,8 +97,8 @@ class Join(Quiet):
         self._reloaded = True
         self.candidates = wanted
         self._next = self._tries = 0
-        self.places = ()
-        self.core.out.journal += (Record("parent", ""), Record("places", ()))  # where it had been
+        self.core.out.journal.append(Record("parent", ""))  # where it had moved to
+        self._forget_places()
         if self.parent is None:
             self._dial_next(now)
         elif self._through not in wanted:
@@ -112,6 +112,7 @@ class Join(Quiet):
         self.core.tell(Leaving(parent.id, parent.name, parent.addresses, ()), parent)
         self.core.tell(LeaveDone(), parent)
         self.core.lose(parent, now)
+        self._forget_places()  # those beyond it
 
     # --- dialling -------------------------------------------------------------------------------------
 
@@ -158,6 +159,10 @@ class Join(Quiet):
         if places != self.places:
             self.places = places
             self.core.out.journal.append(Record("places", places))
+
+    def _forget_places(self) -> None:
+        self.places = ()
+        self.core.out.journal.append(Record("places", ()))
 
     def inherit(self, addresses: tuple[str, ...]) -> None:
         """Our parent has left without having one: we are the root of what was below it, and look for a

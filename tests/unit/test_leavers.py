@@ -65,6 +65,19 @@ def test_who_was_only_heard_of_may_refuse_us(address: str, ends: bool) -> None:
     assert bool(core.out.fatal) is ends
 
 
+def test_a_parent_that_a_reload_takes_away_is_no_place_to_go_back_to() -> None:
+    """Nor are those beyond it: the broker may have been given to another overlay."""
+    had = replace(FAR, tree=TreeSettings(neighbours=("tcp://old:1",)))
+    broker = Broker(had)
+    broker.core.link_up(1, "key", Kind.PEER, broker.now, dial=1)
+    broker.say(1, replace(neighbour("old"), answer=True), Neighbourhood((nearby("old"), nearby("far", "old"))))
+    join = next(behaviour for behaviour in broker.core.behaviours if isinstance(behaviour, Join))
+    assert join.parent is not None
+    broker.core.reconfigure(replace(had, tree=TreeSettings(neighbours=("tcp://new:1",))), broker.now)
+    assert join.parent is None and join.sought() == ("tcp://new:1",)
+    assert [record.value for record in broker.core.out.journal if record.key == "places"][-1] == ()
+
+
 def on_map(broker: Broker, link: int) -> set[str]:
     """Whom this link was told of last."""
     told = [message for message in broker.told[link] if isinstance(message, Neighbourhood)]
