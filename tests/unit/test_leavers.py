@@ -70,11 +70,12 @@ def test_a_parent_that_a_reload_takes_away_is_no_place_to_go_back_to() -> None:
     had = replace(FAR, tree=TreeSettings(neighbours=("tcp://old:1",)))
     broker = Broker(had)
     broker.core.link_up(1, "key", Kind.PEER, broker.now, dial=1)
-    broker.say(1, replace(neighbour("old"), answer=True), Neighbourhood((nearby("old"), nearby("far", "old"))))
+    branch = Neighbourhood((nearby("old"), nearby("far", "old")))
+    broker.say(1, replace(neighbour("old"), answer=True), branch)
     join = next(behaviour for behaviour in broker.core.behaviours if isinstance(behaviour, Join))
-    assert join.parent is not None
+    assert join.status()["parent"] == "old"
     broker.core.reconfigure(replace(had, tree=TreeSettings(neighbours=("tcp://new:1",))), broker.now)
-    assert join.parent is None and join.sought() == ("tcp://new:1",)
+    assert join.status()["parent"] is None and join.sought() == ("tcp://new:1",)
     assert [record.value for record in broker.core.out.journal if record.key == "places"][-1] == ()
 
 
