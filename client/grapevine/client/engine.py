@@ -20,6 +20,7 @@ from grapevine.client.session import Event, Request, Session, State
 from grapevine.errors import Closed, Error, NotAllowed, Unreachable
 from grapevine.wire.codec import decode, encode, write
 from grapevine.wire.errors import WireError
+from grapevine.wire.limits import ADDRESSES
 
 FRAMES = 32  # read before what they caused is sent
 TAKEN = 2_048  # deliveries, too: memory that the reader gives back soon stays warm
@@ -205,14 +206,14 @@ class Engine:
         if event.what in ("attached", "resumed"):
             self.error = None
             self._failures = self._refusals = 0
-            self._named = [a for a in self.session.addresses if a.startswith(("tcp://", "ipc://"))]
+            self._named = _dialable(self.session.addresses)
         elif event.what == "promoted":
             self._promote(now)
         elif event.what == "refused":
             text = f"{event.text or 'refused'} ({event.reason})"
             self._failed(NotAllowed(text) if event.reason in _STUBBORN else Unreachable(text), now)
         elif event.what == "go-away":
-            self._named = [*event.addresses, *self._named]
+            self._named = _dialable((*event.addresses, *self._named))
             if len(self._candidates) > 1:
                 self._failed(Unreachable("the broker stops"), now)
         elif event.what != "round-trips" and self.link is not None:
@@ -295,3 +296,8 @@ class Engine:
 
 
 REACHED = {"accepted": "received", "persisted": "persisted", "settled": "settled"}
+
+
+def _dialable(named: Sequence[str]) -> list[str]:
+    """The latest that brokers have named, as many as a message holds: each may send us on to another."""
+    return list(dict.fromkeys(a for a in named if a.startswith(("tcp://", "ipc://"))))[:ADDRESSES]
