@@ -7,7 +7,7 @@ its positions are consecutive, so each part is a batch of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import zmq
@@ -62,22 +62,24 @@ class Sender:
                 chunk.pack(raw)
 
     def _send_batch(self, wire: Wire, batch: Batch | Deliver) -> msgspec.Raw:
-        publications = batch.publications
+        publications, buffer = batch.publications, self._buffer
         encoded = self._encode_once(publications)
-        head = (batch.epoch, batch.first, batch.received, batch.settled, batch.credit, encoded)
-        buffer = self._buffer
-        if isinstance(batch, Deliver):
-            write_deliver(buffer, *head, batch.subscriptions, wire.protocol)
-        elif isinstance(batch, ExcludingBatch):
-            write_excluding(buffer, *head, batch.exclusions)
-        else:
-            write_batch(buffer, *head)
-        if len(buffer) > self.limit and len(publications) > 1:
-            for half in _halves(batch):
-                self._send_batch(wire, half)
-        else:
-            self.publications += len(publications)
-            self.send(wire, buffer)
+        size = len(encoded)
+        if size <= self.limit or len(publications) == 1:
+            head = (batch.epoch, batch.first, batch.received, batch.settled, batch.credit, encoded)
+            if isinstance(batch, Deliver):
+                write_deliver(buffer, *head, batch.subscriptions, wire.protocol)
+            elif isinstance(batch, ExcludingBatch):
+                write_excluding(buffer, *head, batch.exclusions)
+            else:
+                write_batch(buffer, *head)
+            size = len(buffer)
+            if size <= self.limit or len(publications) == 1:
+                self.publications += len(publications)
+                self.send(wire, buffer)
+                return encoded
+        for smaller in _parts(batch, size // self.limit + 1):
+            self._send_batch(wire, smaller)
         return encoded
 
     def _encode_once(self, publications: list[Publication]) -> msgspec.Raw:
@@ -137,17 +139,16 @@ def _key(publications: list[Publication]) -> tuple[int, int, int]:
     return id(publications[0]), id(publications[-1]), len(publications)
 
 
-def _halves(batch: Batch | Deliver) -> tuple[Batch | Deliver, Batch | Deliver]:
-    middle = len(batch.publications) // 2
-    parts = []
-    for low, high in ((0, middle), (middle, len(batch.publications))):
-        changed: dict[str, object] = {
-            "first": batch.first + low,
-            "publications": batch.publications[low:high],
-        }
+def _parts(batch: Batch | Deliver, count: int) -> Iterator[Batch | Deliver]:
+    """At least so many if there are so many publications: about what fits. Halves of halves would be encoded
+    again at every step, and all these are kept until the turn ends."""
+    publications = batch.publications
+    most = max(1, len(publications) // count)
+    for low in range(0, len(publications), most):
+        high = low + most
+        changed: dict[str, object] = {"first": batch.first + low, "publications": publications[low:high]}
         if isinstance(batch, Deliver):
             changed["subscriptions"] = batch.subscriptions[low:high]
         elif isinstance(batch, ExcludingBatch):
             changed["exclusions"] = part(batch.exclusions, low, high)
-        parts.append(msgspec.structs.replace(batch, **changed))
-    return parts[0], parts[1]
+        yield msgspec.structs.replace(batch, **changed)

@@ -10,6 +10,8 @@ import pytest
 import zmq
 from msgspec import Raw
 
+from daemon import sending
+from daemon.packing import pack
 from daemon.sending import BACKLOG_FRAMES, Sender
 from daemon.sockets import Socket
 from daemon.watch import Watch
@@ -75,11 +77,8 @@ def test_equal_batches_are_encoded_once(pipe: Pipe, monkeypatch: pytest.MonkeyPa
 
     def counted(publications: list[Publication]) -> Raw:
         calls.append(len(publications))
-        return original(publications)
+        return pack(publications)
 
-    from daemon import sending
-
-    original = sending.pack
     monkeypatch.setattr(sending, "pack", counted)
     one, two, three = pipe.connect(), pipe.connect(), pipe.connect()
     same = publications(5)
@@ -157,6 +156,25 @@ def test_a_long_batch_is_split_at_consecutive_positions(kind: str) -> None:
     right = [((7,), number) for number in range(6, 61)] + [((8,), 61)]
     assert named == (right if kind == "excluding" else [])
     pipe.context.destroy(0)
+
+
+def test_a_batch_of_many_frames_is_encoded_once_as_it_is_kept_and_once_in_parts(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is encoded is there until the turn ends: steps between would multiply long payloads."""
+    encoded: list[int] = []
+
+    def counted(publications: list[Publication]) -> Raw:
+        encoded.append(len(publications))
+        return pack(publications)
+
+    monkeypatch.setattr(sending, "pack", counted)
+    wire = pipe.connect()
+    pipe.sender.limit = 2_000
+    pipe.sender.send_batches([(wire.number, Batch(1, 1, 0, 0, 0, publications(256)))])
+    whole, *parts = encoded
+    assert whole == sum(parts) == 256 and len(parts) > 10
+    assert len(pipe.sender._buffer) <= 2_000
 
 
 def test_a_publication_too_long_to_split_goes_alone(pipe: Pipe) -> None:
