@@ -3,10 +3,12 @@
  * the member descriptors of their class (`Publication.sequence`), in the order of the wire.
  *
  * pack(publications, members) -> bytes     what msgspec encodes them to
- * unpack(frame, members, others, limits) -> (epoch, first, publications)
- *                                          of a Publish whose publications have four fields; the `others` are the
- *                                          values of the fields after these. `limits` are those of the lengths of
- *                                          attributes and payload, of the numbers and flags, and of the count.
+ * unpack(frame, numbers, members, others, limits) -> (number, ..., publications)
+ *                                          of a Publish or Batch, which has so many numbers first, an id and counts.
+ *                                          A publication has four fields, and the `others` are the values of those
+ *                                          after these, or all ten, and its extension is empty. `limits` are those
+ *                                          of the lengths of attributes and payload, of counts, flags, publications,
+ *                                          hops and seconds.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -15,8 +17,9 @@
 #include <string.h>
 #include <structmember.h>
 
-enum { ATTRIBUTES, PAYLOAD, SEQUENCE, FLAGS, SENT, FIELDS = 10, EXTENSION = FIELDS - 1 };
-#define HEAD_MOST 32 /* bytes of a publication beside its three strings and what its publisher shares */
+enum { ATTRIBUTES, PAYLOAD, SEQUENCE, FLAGS, SENT, FIELDS = 10, EXTENSION = FIELDS - 1, TAIL = EXTENSION - SENT };
+#define NUMBERS_MOST 8
+#define HEAD_MOST 40 /* bytes of a publication beside its three strings and what its publisher shares: at most 34 */
 #define TAIL_MOST 64 /* of the fields after the flags, without the extension */
 #define KNOWN 1024   /* attributes that come again and again are one object */
 #define KNOWN_BYTES 256
@@ -208,23 +211,74 @@ static PyObject *attributes_of(const uint8_t *bytes, size_t size) {
     return made;
 }
 
+typedef struct {
+    uint64_t attributes, payload, count, flags, publications, hops;
+    double seconds;
+} Limits;
+
+/* The fields from the publisher to the plane, which most publications of a frame share with the one before. */
+typedef struct {
+    const uint8_t *bytes;
+    size_t size;
+    PyObject *values[TAIL];
+} Tail;
+
+static void release(Tail *tail) {
+    for (int k = 0; k < TAIL; k++) Py_CLEAR(tail->values[k]);
+    tail->size = 0;
+}
+
+/* 1: `tail` has the values; 0: msgspec must judge; -1: an error. */
+static int get_tail(Reader *reader, const Limits *limits, Tail *tail) {
+    uint64_t numbers[TAIL], code;
+    double seconds;
+    if (tail->size && (size_t)(reader->end - reader->at) >= tail->size && !memcmp(reader->at, tail->bytes, tail->size)) {
+        reader->at += tail->size;
+        return 1;
+    }
+    release(tail);
+    const uint8_t *start = reader->at;
+    if (!get_number(reader, &numbers[0]) || !get_number(reader, &numbers[1])) return 0;
+    if (!get_big(reader, 1, &code) || code != 0xCB || !get_big(reader, 8, &numbers[2])) return 0;
+    memcpy(&seconds, &numbers[2], 8);
+    if (!(seconds >= 0.0 && seconds <= limits->seconds)) return 0;
+    if (!get_number(reader, &numbers[3]) || numbers[3] > limits->hops) return 0;
+    if (!get_number(reader, &numbers[4]) || numbers[4] > limits->count) return 0;
+    for (int k = 0; k < TAIL; k++) {
+        tail->values[k] = k == 2 ? PyFloat_FromDouble(seconds) : PyLong_FromUnsignedLongLong(numbers[k]);
+        if (tail->values[k] == NULL) return -1;
+    }
+    tail->bytes = start;
+    tail->size = reader->at - start;
+    return 1;
+}
+
 /* 1: `made` is a publication; 0: msgspec must judge; -1: an error. */
-static int get_publication(Reader *reader, PyTypeObject *type, Py_ssize_t *offset, PyObject *others, uint64_t *limits,
-                           PyObject **made) {
-    const uint8_t *attributes, *payload;
-    uint64_t attributes_size, payload_size, sequence, flags;
-    if (reader->at == reader->end || *reader->at++ != (0x90 | SENT)) return 0;
-    if (!get_bytes(reader, limits[0], &attributes, &attributes_size)) return 0;
-    if (!get_bytes(reader, limits[1], &payload, &payload_size)) return 0;
-    if (!get_number(reader, &sequence) || sequence > limits[2] || !get_number(reader, &flags) || flags > limits[3])
-        return 0;
+static int get_publication(Reader *reader, PyTypeObject *type, Py_ssize_t *offset, PyObject *others,
+                           const Limits *limits, Tail *tail, PyObject **made) {
+    const uint8_t *attributes, *payload, *extension;
+    uint64_t attributes_size, payload_size, extension_size, sequence, flags;
+    if (reader->at == reader->end) return 0;
+    uint8_t fields = *reader->at++ ^ 0x90;
+    if (fields != SENT && fields != FIELDS) return 0;
+    if (!get_bytes(reader, limits->attributes, &attributes, &attributes_size)) return 0;
+    if (!get_bytes(reader, limits->payload, &payload, &payload_size)) return 0;
+    if (!get_number(reader, &sequence) || sequence > limits->count) return 0;
+    if (!get_number(reader, &flags) || flags > limits->flags) return 0;
+    if (fields == FIELDS) {
+        int good = get_tail(reader, limits, tail);
+        if (good != 1) return good;
+        if (!get_bytes(reader, 0, &extension, &extension_size)) return 0;
+    }
     PyObject *publication = *made = type->tp_alloc(type, 0);
     if (publication == NULL) return -1;
     FIELD(publication, ATTRIBUTES) = attributes_of(attributes, attributes_size);
     FIELD(publication, PAYLOAD) = PyBytes_FromStringAndSize((const char *)payload, payload_size);
     FIELD(publication, SEQUENCE) = PyLong_FromUnsignedLongLong(sequence);
     FIELD(publication, FLAGS) = PyLong_FromUnsignedLongLong(flags);
-    for (int k = SENT; k < FIELDS; k++) FIELD(publication, k) = Py_NewRef(PyTuple_GET_ITEM(others, k - SENT));
+    for (int k = 0; k < TAIL; k++)
+        FIELD(publication, SENT + k) = Py_NewRef(fields == FIELDS ? tail->values[k] : PyTuple_GET_ITEM(others, k));
+    FIELD(publication, EXTENSION) = Py_NewRef(PyTuple_GET_ITEM(others, TAIL));
     for (int k = 0; k < SENT; k++)
         if (FIELD(publication, k) == NULL) {
             Py_CLEAR(*made);
@@ -233,45 +287,76 @@ static int get_publication(Reader *reader, PyTypeObject *type, Py_ssize_t *offse
     return 1;
 }
 
+static int get_publications(Reader *reader, PyTypeObject *type, Py_ssize_t *offset, PyObject *others,
+                            const Limits *limits, PyObject *publications) {
+    Tail tail = {NULL, 0, {NULL}};
+    PyObject *made;
+    int good = 1;
+    for (Py_ssize_t i = 0; good == 1 && i < PyList_GET_SIZE(publications); i++)
+        if ((good = get_publication(reader, type, offset, others, limits, &tail, &made)) == 1)
+            PyList_SET_ITEM(publications, i, made);
+    release(&tail);
+    return good == 1 && reader->at != reader->end ? 0 : good;
+}
+
+/* The numbers and the publications as one tuple; `found` stays NULL where msgspec must judge. -1: an error. */
+static int get_all(Reader *reader, int numbers, PyTypeObject *type, Py_ssize_t *offset, PyObject *others,
+                   const Limits *limits, PyObject **found) {
+    uint64_t values[NUMBERS_MOST], count;
+    if (reader->end - reader->at < 2 || reader->at[1] != (0x90 | (numbers + 1))) return 0;
+    reader->at += 2; /* the kind, and how many fields */
+    for (int k = 0; k < numbers; k++)
+        if (!get_number(reader, &values[k]) || (k && values[k] > limits->count)) return 0;
+    if (!get_count(reader, &count) || count > limits->publications) return 0;
+    if (count > (uint64_t)(reader->end - reader->at)) return 0;
+    PyObject *publications = PyList_New(count);
+    if (publications == NULL) return -1;
+    int good = get_publications(reader, type, offset, others, limits, publications);
+    PyObject *all = good == 1 ? PyTuple_New(numbers + 1) : NULL;
+    if (all == NULL) {
+        Py_DECREF(publications);
+        return good == 1 ? -1 : good;
+    }
+    PyTuple_SET_ITEM(all, numbers, publications);
+    for (int k = 0; k < numbers; k++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(values[k]);
+        if (number == NULL) {
+            Py_DECREF(all);
+            return -1;
+        }
+        PyTuple_SET_ITEM(all, k, number);
+    }
+    *found = all;
+    return 1;
+}
+
 static PyObject *unpack(PyObject *self, PyObject *arguments) {
-    PyObject *members, *others, *publications = NULL, *made;
+    PyObject *members, *others, *found = NULL;
     Py_buffer frame;
     Py_ssize_t offset[FIELDS];
-    unsigned long long given[5];
-    if (!PyArg_ParseTuple(arguments, "y*OO!(KKKKK)", &frame, &members, &PyTuple_Type, &others, &given[0], &given[1],
-                          &given[2], &given[3], &given[4]))
+    int numbers;
+    unsigned long long given[6];
+    double seconds;
+    if (!PyArg_ParseTuple(arguments, "y*iOO!(KKKKKKd)", &frame, &numbers, &members, &PyTuple_Type, &others, &given[0],
+                          &given[1], &given[2], &given[3], &given[4], &given[5], &seconds))
         return NULL;
-    PyTypeObject *type = offsets_of(members, offset);
-    if (type != NULL && PyTuple_GET_SIZE(others) != FIELDS - SENT) {
-        PyErr_SetString(PyExc_TypeError, "not a value for each other field");
-        type = NULL;
-    }
-    uint64_t epoch = 0, first = 0, count = 0, limits[5] = {given[0], given[1], given[2], given[3], given[4]};
+    Limits limits = {given[0], given[1], given[2], given[3], given[4], given[5], seconds};
     Reader reader = {frame.buf, (const uint8_t *)frame.buf + frame.len};
-    int good = type == NULL ? -1 : 0;
-    if (good == 0 && frame.len > 2 && reader.at[1] == 0x93) {
-        reader.at += 2; /* the kind, three fields */
-        good = get_number(&reader, &epoch) && get_number(&reader, &first) && first <= limits[2] &&
-               get_count(&reader, &count) && count <= limits[4] && count <= (uint64_t)(reader.end - reader.at);
-        if (good && (publications = PyList_New(count)) == NULL) good = -1;
-    }
-    for (uint64_t i = 0; good == 1 && i < count; i++)
-        if ((good = get_publication(&reader, type, offset, others, limits, &made)) == 1)
-            PyList_SET_ITEM(publications, i, made);
-    if (good == 1 && reader.at != reader.end) good = 0;
+    PyTypeObject *type = offsets_of(members, offset);
+    int good = -1;
+    if (type != NULL && PyTuple_GET_SIZE(others) != FIELDS - SENT)
+        PyErr_SetString(PyExc_TypeError, "not a value for each other field");
+    else if (type != NULL && (numbers < 1 || numbers > NUMBERS_MOST))
+        PyErr_SetString(PyExc_ValueError, "that many numbers are in no frame");
+    else if (type != NULL)
+        good = get_all(&reader, numbers, type, offset, others, &limits, &found);
     PyBuffer_Release(&frame);
-    PyObject *found = NULL;
-    if (good == 1)
-        found = Py_BuildValue("KKO", (unsigned long long)epoch, (unsigned long long)first, publications);
-    else if (good == 0)
-        found = Py_NewRef(Py_None);
-    Py_XDECREF(publications);
-    return found;
+    return good == 0 ? Py_NewRef(Py_None) : found;
 }
 
 static PyMethodDef methods[] = {
     {"pack", pack, METH_VARARGS, "publications as msgspec encodes them"},
-    {"unpack", unpack, METH_VARARGS, "the publications of a client's frame"},
+    {"unpack", unpack, METH_VARARGS, "the publications of a frame, and the numbers before them"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_packing", NULL, -1, methods};

@@ -1,4 +1,4 @@
-"""Publications from the frames of clients and to the frames of everybody, compiled where there is a compiler.
+"""Publications from the frames of clients and brokers and to those of everybody, compiled where it can be.
 
 Both are what `grapevine.wire.codec` does, to the byte and to the error: the compiled functions know the usual
 shapes and leave everything else to it. `compiled` is None where nothing was built, or where it does something
@@ -14,13 +14,21 @@ import msgspec
 
 from grapevine.wire import codec
 from grapevine.wire.drafts import Draft
-from grapevine.wire.limits import ATTRIBUTE_BYTES, BATCH_PUBLICATIONS, FRAME_BYTES, PAYLOAD_BYTES
-from grapevine.wire.messages import Message, Publication, Publish
+from grapevine.wire.limits import (
+    ATTRIBUTE_BYTES,
+    BATCH_PUBLICATIONS,
+    FRAME_BYTES,
+    HOPS,
+    PAYLOAD_BYTES,
+    SECONDS,
+)
+from grapevine.wire.messages import Batch, Message, Publication, Publish
 
 _PUBLICATION: Any = Publication  # here the class and its members, not the values of one publication
 _MEMBERS = tuple(getattr(_PUBLICATION, name) for name in Publication.__struct_fields__)
 _OTHERS = Publication.__struct_defaults__[-6:]  # of the fields that a client leaves out
-_LIMITS = (ATTRIBUTE_BYTES, PAYLOAD_BYTES, 2**63 - 1, 0xFFFF, BATCH_PUBLICATIONS)
+_LIMITS = (ATTRIBUTE_BYTES, PAYLOAD_BYTES, 2**63 - 1, 0xFFFF, BATCH_PUBLICATIONS, HOPS, SECONDS)
+_NUMBERS = {Publish.kind: 2, Batch.kind: 5}  # before the publications
 
 
 def _agrees(module: ModuleType) -> bool:
@@ -28,8 +36,8 @@ def _agrees(module: ModuleType) -> bool:
     sent = [Publication(b"\x81\xa1a\x01" * n, b"xy", n, 0, *_OTHERS) for n in range(20)]
     frame = codec.encode_publish(7, 1, codec.encode_publications([*map(_draft, sent)]))
     try:
-        packed, read = module.pack(sent, _MEMBERS), module.unpack(frame, _MEMBERS, _OTHERS, _LIMITS)
-    except TypeError:
+        packed, read = module.pack(sent, _MEMBERS), module.unpack(frame, 2, _MEMBERS, _OTHERS, _LIMITS)
+    except (TypeError, ValueError):
         return False
     return bool(packed == bytes(codec.encode_publications(sent)) and read == (7, 1, sent))
 
@@ -58,8 +66,13 @@ def pack(publications: list[Publication]) -> msgspec.Raw:
 
 def unpack(frame: memoryview) -> Message:
     """The message of a frame, as `codec.decode`."""
-    if compiled is not None and len(frame) and frame[0] == Publish.kind and len(frame) <= FRAME_BYTES:
-        read = compiled.unpack(frame, _MEMBERS, _OTHERS, _LIMITS)
+    if (
+        compiled is not None
+        and len(frame)
+        and (numbers := _NUMBERS.get(frame[0]))
+        and len(frame) <= FRAME_BYTES
+    ):
+        read = compiled.unpack(frame, numbers, _MEMBERS, _OTHERS, _LIMITS)
         if read is not None:
-            return Publish(*read)
+            return Publish(*read) if numbers == 2 else Batch(*read)
     return codec.decode(frame)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon import packing
-from grapevine.wire import WireError, codec, decode, encode_publications, encode_publish
+from grapevine.wire import WireError, codec, decode, encode, encode_publications, encode_publish
 from grapevine.wire.drafts import Draft
-from grapevine.wire.messages import Message, Publication, Publish
+from grapevine.wire.messages import Batch, Message, Publication, Publish
 
 needs_compiled = pytest.mark.skipif(packing.compiled is None, reason="built without a compiler")
 both = pytest.mark.parametrize("compiled", [packing.compiled, None], ids=["compiled", "python"])
@@ -46,6 +46,12 @@ publications = st.lists(
 
 def frame(drafts: list[Draft], epoch: int = 7, first: int = 1) -> bytes:
     return encode_publish(epoch, first, encode_publications(drafts))
+
+
+def batch(count: int) -> bytes:
+    """Of two publishers, one after the other."""
+    several = [Publication(b"\x80", b"x" * 20, n, 0, 1 << 60, 5 + n // 2, 2.5, 3, 1) for n in range(count)]
+    return encode(Batch(7, 1, 2, 3, 4, several))
 
 
 def usual(count: int) -> list[Draft]:
@@ -95,16 +101,30 @@ def test_what_clients_send_is_read_as_msgspec_reads_it(several: list[Draft], epo
     sent = frame(several, epoch, first)
     assert packing.unpack(memoryview(sent)) == decode(sent)
     assert packing.compiled is not None
-    read = packing.compiled.unpack(sent, packing._MEMBERS, packing._OTHERS, packing._LIMITS)
+    read = packing.compiled.unpack(sent, 2, packing._MEMBERS, packing._OTHERS, packing._LIMITS)
     assert (read is None) == any(len(each.payload) > 8 * 1024 * 1024 for each in several)
 
 
+@needs_compiled
+@given(publications, ids, st.tuples(counts, counts, counts, counts))
+def test_what_brokers_send_is_read_as_msgspec_reads_it(
+    several: list[Publication], epoch: int, rest: tuple[int, int, int, int]
+) -> None:
+    sent = encode(Batch(epoch, *rest, several))
+    assert outcome(packing.unpack, sent) == outcome(decode, sent)
+    assert packing.compiled is not None
+    read = packing.compiled.unpack(sent, 5, packing._MEMBERS, packing._OTHERS, packing._LIMITS)
+    plain = all(not each.extension and len(each.attributes) <= 16_384 for each in several)
+    assert (read is not None) == plain
+
+
 @both
+@pytest.mark.parametrize("kind", [Publish, Batch])
 def test_every_mutilated_frame_has_the_same_fate(
-    compiled: ModuleType | None, monkeypatch: pytest.MonkeyPatch
+    compiled: ModuleType | None, kind: type[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "compiled", compiled)
-    random, right = Random(4), frame(usual(3))
+    random, right = Random(4), frame(usual(3)) if kind is Publish else batch(3)
     fates = {True: 0, False: 0}
     for _ in range(20_000):
         wrong = bytearray(right)
@@ -149,6 +169,36 @@ def test_nothing_is_left_behind() -> None:
 
 
 @needs_compiled
+def test_what_the_publications_of_a_publisher_share_is_one_object() -> None:
+    read = packing.unpack(memoryview(batch(4)))
+    assert isinstance(read, Batch)
+    first, second, third, _ = read.publications
+    assert first.publisher is second.publisher and first.accepted_at is second.accepted_at
+    assert [first.incarnation, third.incarnation] == [5, 6] and third.accepted_at == 2.5
+    shared, before = first.publisher, sys.getrefcount(first.publisher)
+    for _ in range(100):
+        assert packing.unpack(memoryview(batch(4))) == read
+        assert isinstance(outcome(packing.unpack, batch(4)[:-1]), str)
+    assert sys.getrefcount(shared) == before
+
+
+@needs_compiled
+def test_limits_of_batches_are_those_of_the_codec() -> None:
+    wrong: list[tuple[str, Any]] = [
+        ("hops", 256),
+        ("plane", 2**63),
+        ("accepted_at", 1.1e12),
+        ("accepted_at", -1.0),
+    ]
+    wrong += [("accepted_at", float("nan")), ("extension", b"no flag"), ("accepted_at", 3)]
+    for field, value in wrong:
+        each = Publication(b"\x80", b"x", 1)
+        setattr(each, field, value)
+        sent = encode(Batch(7, 1, 2, 3, 4, [each, each]))
+        assert outcome(packing.unpack, sent) == outcome(decode, sent), field
+
+
+@needs_compiled
 def test_attributes_that_come_again_are_one_object() -> None:
     read = packing.unpack(memoryview(frame(usual(14))))
     assert isinstance(read, Publish)
@@ -162,9 +212,12 @@ def test_other_members_are_refused() -> None:
         with pytest.raises(TypeError):
             compiled.pack([], members)
         with pytest.raises(TypeError):
-            compiled.unpack(frame(usual(1)), members, packing._OTHERS, packing._LIMITS)
+            compiled.unpack(frame(usual(1)), 2, members, packing._OTHERS, packing._LIMITS)
     with pytest.raises(TypeError):
-        compiled.unpack(frame(usual(1)), packing._MEMBERS, (), packing._LIMITS)
+        compiled.unpack(frame(usual(1)), 2, packing._MEMBERS, (), packing._LIMITS)
+    for numbers in (0, 9):
+        with pytest.raises(ValueError):
+            compiled.unpack(frame(usual(1)), numbers, packing._MEMBERS, packing._OTHERS, packing._LIMITS)
     assert compiled.pack(usual(1), packing._MEMBERS) is None, "drafts are no publications"
 
 
