@@ -119,8 +119,8 @@ class Join(Quiet):
     def _dial_next(self, now: float) -> None:
         if not self.candidates or self._dialling or self.parent is not None or self.stopped:
             return
-        known = self.candidates if self._tries < LONG else (*self.candidates, *self.places)
-        self._through = known[self._next % len(known)]
+        places = self.places if self._tries >= LONG else ()
+        self._through = by_turns(self._next, self.candidates, places)
         self._next += 1
         self._dial(now)
 
@@ -255,3 +255,11 @@ class Join(Quiet):
 def latest(new: tuple[str, ...], known: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
     """Addresses that were heard of, the latest first, so many as a message holds; never our own."""
     return tuple(a for a in dict.fromkeys((*new, *known)) if a not in own)[:ADDRESSES]
+
+
+def by_turns(attempt: int, candidates: tuple[str, ...], places: tuple[str, ...]) -> str:
+    """Every second attempt is at a place: a candidate that is back does not wait behind all of them."""
+    if not places:
+        return candidates[attempt % len(candidates)]
+    known = places if attempt % 2 else candidates
+    return known[attempt // 2 % len(known)]

@@ -27,7 +27,7 @@ from grapevine.wire.messages import (
 )
 from overlay.links.session import Kind
 from overlay.settings import CoreSettings, OverlaySettings, TreeSettings
-from overlay.tree.join import Join, latest
+from overlay.tree.join import Join, by_turns, latest
 from tests.one_broker import BODY, Broker, hello
 
 FAR = CoreSettings(OverlaySettings(delta=4))
@@ -45,6 +45,12 @@ def nearby(name: str, via: str = "") -> Nearby:
 def advertise(name: str) -> Advertise:
     there = identify(name)
     return Advertise(1, Advertisement(there, 1, there, name, 7, 8, "quotes", EVERYTHING))
+
+
+def test_candidates_and_places_are_tried_by_turns() -> None:
+    tried = [by_turns(attempt, ("a", "b"), ("x", "y", "z")) for attempt in range(8)]
+    assert tried == ["a", "x", "b", "y", "a", "z", "b", "x"]
+    assert [by_turns(attempt, ("a", "b"), ()) for attempt in range(3)] == ["a", "b", "a"]
 
 
 def test_places_are_the_latest_first_and_never_our_own() -> None:
