@@ -318,9 +318,7 @@ def _unsettled(soft: Soft) -> Iterator[tuple[Soft, Publication, Excluded, Wait, 
             yield soft, publication, frozenset(names), wait, position <= out.sent
 
 
-def _carried(soft: Soft, group: Group, excluded: frozenset[int]) -> bool:
-    """Whether the link served this group: it lies on the path, and no mapped link lies beyond it there."""
-    if soft.id not in group.path or not excluded.isdisjoint(group.path):
-        return False
-    farther = group.path[: group.path.index(soft.id)]
-    return not (isinstance(group.hop, Soft) and group.hop.id in farther)
+def _carried(soft: Soft, group: Group, excluded: Excluded) -> bool:
+    """Whether the copy was for this group as well: the link is on its path, and nobody there is excluded. Not
+    whether another link leads there: as printed, who gets a copy serves all beyond itself."""
+    return soft.id in group.path and excluded.isdisjoint(group.path)

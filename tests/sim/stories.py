@@ -42,11 +42,19 @@ class Onlooker:
 class Story(Simulation):
     """b0 - b1 - b2 - ..., each the parent of the next; 10 ms from host to host."""
 
-    def __init__(self, brokers: int = 3, *, delta: int = 1, routing: str = "advertisements") -> None:
+    def __init__(
+        self, brokers: int = 3, *, delta: int = 1, ordered: bool = True, routing: str = "advertisements"
+    ) -> None:
         scenario = Scenario(
             "story",
             brokers=Brokers(
-                count=brokers, fanout=1, candidates=1, delta=delta, covering=True, routing=routing
+                count=brokers,
+                fanout=1,
+                candidates=1,
+                delta=delta,
+                ordered=ordered,
+                covering=True,
+                routing=routing,
             ),
             clients=Clients(publishers=0, subscribers=0),
             network=Wires(latency="constant", scale_s=0.01, jitter_s=0.0, skew_s=0.0),

@@ -10,12 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from grapevine.wire import encode
+from grapevine.wire.identity import identify
 from grapevine.wire.mesh import Loads
 from grapevine.wire.messages import Message
+from overlay.links.soft import Stage
 from overlay.settings import SoftLinkSettings
+from overlay.softlinks.chooser import Chooser
+from overlay.softlinks.shortcuts import Shortcuts
+from tests.sim.stories import Story
 from tools.simulator.__main__ import simulate
 from tools.simulator.network import Network
 from tools.simulator.scenario import Clients, Faults, Load, find
+from tools.simulator.tables import behaviour
 
 
 @pytest.mark.parametrize("scenario", ["softlinks", "softlinks-unordered", "softlinks-leave", "moves"])
@@ -41,6 +47,41 @@ def test_a_broker_that_was_cut_off_leaves() -> None:
     result = simulate(find("softlinks-unordered"), "", None, 52)
     assert result.ok, [result.replay(), *result.violations]
     assert result.faults["leave"] > 0
+
+
+# Understood and mended: what was on a soft link that broke did not go again to those beyond its end to whom
+# another link led; as printed, the copy had been for these as well.
+def test_a_soft_link_breaks_where_copies_serve_all_beyond_it() -> None:
+    result = simulate(find("softlinks-unordered"), "", None, 47)
+    assert result.ok, [result.replay(), *result.violations]
+    assert result.faults["break"] > 0
+
+
+@pytest.mark.parametrize(("ordered", "strategy"), [(True, "SD"), (False, "S1"), (False, "S2")])
+def test_a_soft_link_that_breaks_leaves_nobody_out(ordered: bool, strategy: str) -> None:
+    """b0 has one to b2 and one to b3 behind it; what both want is on the nearer one when it breaks."""
+    story = Story(4, delta=4, ordered=ordered).begin()
+    sender = story.publisher("sender", 0)
+    readers = [story.client("near", 2), story.client("far", 3)]
+    subscriptions = [story.subscribe(reader, "x > 0") for reader in readers]
+    story.wait(lambda: all(subscription.confirmed for subscription in subscriptions))
+    first, core = story.brokers[0], story.cores()[0]
+    behaviour(core, Chooser).set_strategy(strategy, first.clock())
+    for target in (2, 3):
+        behaviour(core, Shortcuts).open(identify(f"b{target}"), first.clock())
+    first.wake()
+    story.wait(lambda: [soft.stage for soft in core.soft_out.values()] == [Stage.ACTIVE] * 2)
+    near = story.link(0, 2)
+    story.network.clog(near, story.world.now + 1.0)
+    sender.publish(*({"x": x} for x in range(1, 11)))
+    story.run_for(0.1)
+    assert core.soft_out[identify("b2")].out.unsettled == 10
+    assert near.other is not None
+    near.other.flight.clear()  # of what is on its way when a link breaks, all is lost
+    story.network.break_connection(near, told=True, other_told=True)
+    story.wait(lambda: sender.idle)
+    assert [story.received(reader) for reader in readers] == [list(range(1, 11))] * 2
+    assert not story.judged()
 
 
 # Understood and mended: a soft link past a broker whose tables were not in, so that it went by ways that
