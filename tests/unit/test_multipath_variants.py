@@ -11,8 +11,10 @@ from tools.reproduce.multipath_variants import (
     STRATEGIES,
     VARIANTS,
     AllLinks,
+    AtLeaves,
     ByGain,
     FewPublish,
+    MostlyAtLeaves,
     RandomTree,
     Together,
     Yields,
@@ -31,6 +33,18 @@ def test_a_random_tree_is_a_tree_of_its_degree() -> None:
     assert max(map(len, tree.beside)) == 3 and sum(map(len, tree.beside)) == 2 * 59
     assert all(tree.distance[1][broker] for broker in tree.brokers[1:])
     assert tree.beside != Tree(60).beside
+
+
+def test_subscribers_sit_at_the_leaves() -> None:
+    tree = Tree(60)
+    leaves = {broker for broker in tree.brokers if len(tree.beside[broker]) == 1}
+
+    def share(family: type[Workload]) -> float:
+        wanted = [broker for p in family(tree, 0.5, 0.2, 1).draw(300) for broker in p.wanted]
+        return sum(broker in leaves for broker in wanted) / len(wanted)
+
+    assert share(AtLeaves) == 1.0
+    assert share(Workload) < share(MostlyAtLeaves) < 0.95
 
 
 def test_those_together_are_nearer_to_each_other() -> None:

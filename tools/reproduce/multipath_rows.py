@@ -33,7 +33,7 @@ def table_2(done: Done) -> Iterator[Row]:
         yield Row("Table 2", setting, "pure forwarders, thousands", pure, scaled, note)
         cut = 100 * (1 - _pure_share(outcome) / _pure_share(done[dataset, "S0"]))
         their_cut = None if pure is None else 100 * (1 - pure / TABLE_2[dataset]["S0"][1])
-        yield Row("Table 2", setting, "pure forwarders cut, per cent", their_cut, cut, "settled")
+        yield Row("Table 2", setting, "pure forwarders cut, per cent", their_cut, cut, note)
         yield Row("Table 2", setting, "settled yield in per cent", None, outcome.settled_percent)
         if strategy == "S0":
             each = outcome.delivered / outcome.publications
@@ -48,7 +48,7 @@ def table_2(done: Done) -> Iterator[Row]:
 
 
 def _pure_share(outcome: Outcome) -> float:
-    return outcome.settled_pure / max(1, outcome.settled_delivered)
+    return outcome.pure / max(1, outcome.delivered)
 
 
 def lengths(done: Done) -> Iterator[Row]:

@@ -1,8 +1,10 @@
-"""`python -m tools.reproduce.multipath_variants [--quick]`: C1/DT1's yields when a choice of ours is another.
+"""`python -m tools.reproduce.multipath_variants [--quick]`: what follows from choices the paper leaves open.
 
-The paper leaves tree, publishers, placement, candidates and more to the reader. Each variant is calibrated
-anew on S0's deliveries and yield; what S1 and S2 then yield tells whether a choice explains that S1 lies
-above the paper's (docs/papers/multipath.md). None of them is used for the figures.
+How many candidates a broker tries at a time (`maxlinks` less `fanout`) sets how fast the mesh grows: `growth`
+has S2's delay on C1/DT2 for several, beside figure 10's. `rows` are C1/DT1's yields when a choice of ours is
+another: each variant is calibrated anew on S0's deliveries and yield, and what S1 and S2 then yield tells
+whether the choice explains that S1 lies above the paper's (docs/papers/multipath.md). None of them is used
+for the figures.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from random import Random
 
 import msgspec
 
-from tools.reproduce.multipath_datasets import DATASETS, TABLE_2
+from tools.reproduce.multipath_datasets import DATASETS, DELAYS_MS, TABLE_2
 from tools.reproduce.multipath_experiment import CANDIDATES, grow
 from tools.reproduce.multipath_mesh import Mesh, Node
 from tools.reproduce.multipath_workload import TOPICS, Tree, Workload, calibrate
 
 NAME, SEED = "C1/DT1", 1
 STRATEGIES = ("S0", "S1", "S2")
+GROWN, GROWTH = "C1/DT2", (1, 2, 3, 5, 10)
 
 
 class RandomTree(Tree):
@@ -46,6 +49,25 @@ class Together(Workload):
             ]
             for centre in centres
         ]
+
+
+class AtLeaves(Workload):
+    """Subscribers at the tree's edge; brokers inside have `inside` of the chance."""
+
+    inside = 0.0
+
+    def _place(self, random: Random) -> list[list[int]]:
+        leaves = {b for b in self.tree.brokers if len(self.tree.beside[b]) == 1}
+        found = []
+        for rank in range(1, TOPICS + 1):
+            chance = self.scale / rank**self.exponent
+            chances = [chance if b in leaves else chance * self.inside for b in self.tree.brokers]
+            found.append([b for b, chance in enumerate(chances, 1) if random.random() < chance])
+        return found
+
+
+class MostlyAtLeaves(AtLeaves):
+    inside = 0.25
 
 
 class FewPublish(Workload):
@@ -88,6 +110,8 @@ VARIANTS = {
     "12 brokers publish": Variant(family=FewPublish),
     "random tree": Variant(tree=RandomTree),
     "subscribers together": Variant(family=Together),
+    "leaves four times as likely": Variant(family=MostlyAtLeaves),
+    "subscribers at leaves alone": Variant(family=AtLeaves),
 }
 
 
@@ -114,16 +138,33 @@ def measure(name: str, share: float) -> Yields:
     return yields
 
 
+def delay_to_s0(candidates: int, share: float) -> float:
+    """S2's on C1/DT2 with so many candidates at a time (figure 10)."""
+    dataset = DATASETS[GROWN]
+    assert dataset.percent is not None
+    tree = Tree(dataset.brokers)
+    found = calibrate(tree, dataset.deliveries, dataset.percent, SEED)
+    hops = []
+    for strategy in ("S0", "S2"):
+        source = Workload(tree, found.scale, found.exponent, SEED)
+        hops.append(grow(Mesh(tree, strategy), dataset, source, share, candidates).mean_hops)
+    return hops[1] / hops[0]
+
+
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the publications")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args(words)
     paper = Yields("paper", {strategy: TABLE_2[NAME][strategy][0] for strategy in STRATEGIES})
+    share = 0.1 if given.quick else 1.0
     with ProcessPoolExecutor(given.jobs) as pool:
-        found = [paper, *pool.map(partial(measure, share=0.1 if given.quick else 1.0), VARIANTS)]
+        delays = pool.map(partial(delay_to_s0, share=share), GROWTH)
+        found = [paper, *pool.map(partial(measure, share=share), VARIANTS)]
+        growth = [{"candidates": n, "S2_delay_to_S0": delay} for n, delay in zip(GROWTH, delays)]
     rows = [{"variant": one.variant, **one.percent, "S1_of_S2": one.s1_of_s2} for one in found]
-    print(msgspec.json.encode({"rows": rows}).decode())
+    theirs = DELAYS_MS["S2"] / DELAYS_MS["S0"]
+    print(msgspec.json.encode({"paper_delay": theirs, "growth": growth, "rows": rows}).decode())
     return 0
 
 
