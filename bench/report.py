@@ -81,7 +81,7 @@ def kept(rows: list[dict[str, Any]]) -> str:
             share = row["deliveries_s"] / plain["deliveries_s"]
             times = row["broker_us_per_msg"] / plain["broker_us_per_msg"]
             lines.append(f"| {system} | {workload} | {plain['system']} | {share:.2f} | {times:.2f} |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def machine(document: dict[str, Any]) -> str:
@@ -118,7 +118,7 @@ def page(documents: dict[str, dict[str, Any]], pictures: list[str]) -> str:
             continue
         parts.append(f"## {title}\n`{command}`. {machine(document)}")
         if name == "broker":
-            parts += [bars(document), kept(document["rows"])]
+            parts += filter(None, (bars(document), kept(document["rows"])))
             parts += [
                 _missing({"system": peer, "reason": "T1, T2, T3"}) for peer in _left_out(document["rows"])
             ]

@@ -13,6 +13,7 @@ import pytest
 import zmq
 
 from bench import guard, report
+from bench.bars import judge
 from bench.broker import machine, run
 from bench.content import Content, c1, c1_equality, form, quotes, text
 from bench.features import interval
@@ -169,8 +170,8 @@ def test_zmtp_by_hand_is_understood_by_libzmq(curve: bool, tmp_path: Path) -> No
     while time.monotonic() < quiet:
         if wire.poll(0.05):
             assert wire.frames() == []
-    for frame in prepared:
-        wire.send(frame)
+    for each in prepared:
+        wire.send(each)
         wire.say(b"between")
     got = [router.recv_multipart() for _ in bodies for _ in range(2)]
     assert [body for _, body in got[::2]] == bodies and {body for _, body in got[1::2]} == {b"between"}
@@ -214,6 +215,19 @@ def test_the_document_of_the_broker_bench() -> None:
     assert systems == ours | {"nats"}
     keys = {"system", "version", "workload", "deliveries_s", "publications_s", "p50_us", "p99_us"}
     assert keys | {"broker_us_per_msg", "ratio_to_nats"} <= result["rows"][0].keys()
+
+
+def test_what_curve_keeps_is_of_the_same_clients_without_it() -> None:
+    rates = {"grapevine": 400, "grapevine-curve": 200, "grapevine-libzmq": 300, "grapevine-libzmq-curve": 120}
+    rows = [
+        {"system": system, "workload": "T2", "deliveries_s": rate, "broker_us_per_msg": 100 / rate}
+        for system, rate in rates.items()
+    ]
+    assert "| grapevine-curve | T2 | grapevine | 0.50 | 2.00 |" in report.kept(rows)
+    assert "| grapevine-libzmq-curve | T2 | grapevine-libzmq | 0.40 | 2.50 |" in report.kept(rows)
+    values = {bar.claim: value for bar, value, _ in judge({"rows": rows})}
+    assert values["T2 kept with CURVE"] == 0.5 and values["T1 kept with CURVE"] is None
+    assert report.kept(rows[::2]) == ""
 
 
 def test_figures_without_the_compiled_loops_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
