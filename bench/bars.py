@@ -28,13 +28,8 @@ def _publications(workload: str) -> Callable[[Rows], float]:
 
 
 def _curve(workload: str) -> Callable[[Rows], float]:
-    """Of the same clients without it, where they were measured."""
-
-    def kept(rows: Rows) -> float:
-        plain = rows.get(("grapevine-libzmq", workload), rows["grapevine", workload])
-        return float(rows["grapevine-curve", workload]["deliveries_s"]) / float(plain["deliveries_s"])
-
-    return kept
+    """Of the same clients without it."""
+    return _ratio(("grapevine-curve", workload), ("grapevine", workload))
 
 
 def _ahead(ours: str, peer: str, filters: int) -> Callable[[Rows], float]:

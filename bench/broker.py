@@ -100,10 +100,11 @@ def _quotes_pairs(ours: System, scale: float, data: Path | None) -> Iterator[Pai
 
 
 def _curve_pairs(workload: Workload) -> Iterator[Pair]:
-    """Encrypted clients go through libzmq: what CURVE keeps is of the same clients without it."""
+    """What CURVE keeps is of the same clients without it: of raw ones, and of those through libzmq."""
     if workload.name in CURVE_WORKLOADS:
-        yield Grapevine("grapevine-libzmq", libzmq=True), workload
         yield Grapevine("grapevine-curve", curve=True), workload
+        yield Grapevine("grapevine-libzmq", libzmq=True), workload
+        yield Grapevine("grapevine-libzmq-curve", libzmq=True, curve=True), workload
 
 
 def _shorter(workload: Any, times: int) -> Any:

@@ -103,8 +103,7 @@ class RawProbe:
     def send(self, payload: bytes) -> None:
         self.sent += 1
         publications = encode_publications([Draft(self.attributes, payload, self.sent)])
-        wire = self.writer.wire
-        wire.send(wire.prepare(encode_publish(self.writer.epoch, self.sent, publications)))
+        self.writer.wire.say(encode_publish(self.writer.epoch, self.sent, publications))
         self.writer.attend()
 
     def received(self) -> list[bytes]:

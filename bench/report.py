@@ -23,6 +23,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 METHOD = Path(__file__).with_name("method.md")
 HIDDEN = ("runs",)
 COLOURS = {"grapevine": "#1b7837", "grapevine-curve": "#7fbf7b", "nats": "#2166ac", "redis": "#b2182b"}
+PLAIN = {"grapevine-curve": "grapevine", "grapevine-libzmq-curve": "grapevine-libzmq"}
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -67,6 +68,22 @@ def bars(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def kept(rows: list[dict[str, Any]]) -> str:
+    """What CURVE keeps, by raw clients and by those that go through libzmq, whether there is a bar or not."""
+    by_name = {(row["system"], row["workload"]): row for row in rows}
+    lines = [
+        "| with CURVE | workload | of | deliveries/s kept | the broker's processor time, times |",
+        "|" + "---|" * 5,
+    ]
+    for (system, workload), row in by_name.items():
+        plain = by_name.get((PLAIN.get(system, ""), workload))
+        if plain is not None:
+            share = row["deliveries_s"] / plain["deliveries_s"]
+            times = row["broker_us_per_msg"] / plain["broker_us_per_msg"]
+            lines.append(f"| {system} | {workload} | {plain['system']} | {share:.2f} | {times:.2f} |")
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
 def machine(document: dict[str, Any]) -> str:
     about = document["machine"]
     words = f"{about['date']}, {about['cores']} cores, load {about['load']} at the end, "
@@ -101,7 +118,7 @@ def page(documents: dict[str, dict[str, Any]], pictures: list[str]) -> str:
             continue
         parts.append(f"## {title}\n`{command}`. {machine(document)}")
         if name == "broker":
-            parts.append(bars(document))
+            parts += filter(None, (bars(document), kept(document["rows"])))
             parts += [
                 _missing({"system": peer, "reason": "T1, T2, T3"}) for peer in _left_out(document["rows"])
             ]

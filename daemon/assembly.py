@@ -54,7 +54,7 @@ class Assembly:
         self.clock = Clock()
         self.state = State(directory(settings, self.name))
         self.keys = self._make_keys() if settings.security.curve else None
-        self.context = new_context()
+        self.context = new_context(settings.security.curve)
         self.delivery_log: DeliveryLog | None = None
         self.doors: list[Door] = []
         try:

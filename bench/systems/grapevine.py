@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import zmq
 
 from bench.content import Content, form
 from bench.systems.base import Outcome, Ready, Workload, free_port
-from bench.systems.raw import Context, Libzmq, Raw, Readers, new_epoch
+from bench.systems.raw import Context, Libzmq, Raw, Readers, Wire, new_epoch
 from bench.systems.zmtp import Zmtp
 from bench.workloads import Topics
 from grapevine.filters import EVERYTHING, Filter, parse
@@ -27,8 +28,7 @@ ACKNOWLEDGED = 1_024
 
 
 class Grapevine:
-    """`sections` are added to every broker's configuration; `libzmq`: the bench's clients go through it, as
-    with `curve` they must."""
+    """`sections` are added to every broker's configuration; `libzmq`: the bench's clients go through it."""
 
     def __init__(
         self,
@@ -49,7 +49,14 @@ class Grapevine:
         self.addresses: list[str] = []
         self.keys: Path | None = None
 
+    @property
+    def sealed(self) -> bool:
+        """Whether its clients do CURVE by hand."""
+        return self.curve and not self.libzmq
+
     def missing(self) -> str:
+        if self.sealed and not find_spec("nacl"):
+            return "the Python package pynacl is not installed (uv sync --group bench)"
         return ""
 
     def version(self) -> str:
@@ -116,25 +123,34 @@ class Grapevine:
         """Whose heartbeats libzmq answers, whatever else it does."""
         return Raw(Libzmq(context, self.addresses[broker], self.keys), name)
 
-    def _thin(self, context: Context, name: str, broker: int, epoch: int | None = None) -> Raw:
-        address = self.addresses[broker]
-        wire = Libzmq(context, address, self.keys) if self.curve or self.libzmq else Zmtp(address)
-        return Raw(wire, name, epoch=epoch)
+    def _thin(self, context: Context, name: str, broker: int, room: int = 0, epoch: int | None = None) -> Raw:
+        return Raw(self._wire(context, self.addresses[broker], room), name, epoch=epoch)
+
+    def _wire(self, context: Context, address: str, room: int) -> Wire:
+        if self.libzmq:
+            return Libzmq(context, address, self.keys)
+        if self.keys is None:
+            return Zmtp(address)
+        from bench.systems.curve import Curve  # its library is in the group `bench` only
+
+        return Curve(address, self.keys, room)
 
     def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
         context: Context = zmq.Context()
         wanted, expected = _wants(workload)
         clients: list[Raw] = []
         for place, numbered in enumerate(wanted):
-            clients.append(self._thin(context, f"reader{place}", -1))
+            room = expected[place] * _most_bytes(workload)
+            clients.append(self._thin(context, f"reader{place}", -1, room))
             clients[-1].subscribe(numbered)
             for client in clients:
                 client.attend()  # who is silent for too long is let go
-        readers = Readers(clients, expected, isinstance(workload, Content), self.acknowledge_every)
+        keep = self.sealed or isinstance(workload, Content)
+        readers = Readers(clients, expected, keep, self.acknowledge_every)
         ready()
         ended = readers.read()
         surplus = readers.surplus()
-        wrong = f"{surplus} deliveries too many" if surplus else ""
+        wrong = f"{surplus} deliveries too many" if surplus else readers.forged()
         if isinstance(workload, Content) and not wrong:
             wrong = _wrong(workload, readers)
         context.destroy(200)
@@ -144,7 +160,7 @@ class Grapevine:
         context: Context = zmq.Context()
         epoch = new_epoch()
         frames = list(_frames(workload, epoch))  # which takes longer than a client may be silent
-        client = self._thin(context, "writer", 0, epoch)
+        client = self._thin(context, "writer", 0, epoch=epoch)
         client.confirmed(ClientAdvertise(1, 1, EVERYTHING))
         wire, sent = client.wire, 0
         prepared = [(count, wire.prepare(frame)) for count, frame in frames]
@@ -178,6 +194,11 @@ def _wants(workload: Workload) -> tuple[list[list[tuple[int, Filter]]], list[int
         for topics in workload.subscribers
     ]
     return numbered, list(workload.expected)
+
+
+def _most_bytes(workload: Workload) -> int:
+    """Of a delivery, with all that is around its payload: hardly ever more."""
+    return len(workload.payload) + 100 if isinstance(workload, Topics) else 1_000
 
 
 def _frames(workload: Workload, epoch: int) -> Iterator[tuple[int, bytes]]:

@@ -60,19 +60,34 @@ def head(frame: memoryview) -> tuple[int, int]:
     return first, count
 
 
+class Forged(AssertionError):
+    """A frame that nobody has sent who has the key."""
+
+
 class Wire(Protocol):
-    """A connection to a broker: Zmtp, or Libzmq where it is encrypted."""
+    """A connection to a broker: Zmtp, Curve where it is encrypted, or Libzmq."""
 
     def fileno(self) -> int | zmq.Socket[bytes]:
         """What zmq.Poller takes."""
 
     def poll(self, patience_s: float) -> bool: ...
     def prepare(self, frame: bytes) -> bytes:
-        """The bytes to send."""
+        """The bytes to send later, in the order in which they were prepared."""
 
     def send(self, prepared: bytes) -> None: ...
+    def say(self, frame: bytes) -> None:
+        """Send it now, whatever was prepared."""
+
     def frames(self) -> Iterable[memoryview]:
-        """What is there; each lasts until the next call."""
+        """What is there, as it came; each lasts until the next call, if it is not kept."""
+
+    def keep(self, frame: memoryview) -> memoryview | bytes: ...
+
+    def peek(self, frame: memoryview) -> memoryview:
+        """What is read of a delivery while the clock runs: at least all before its publications."""
+
+    def open(self, frame: memoryview | bytes) -> memoryview:
+        """The whole frame, authentic where the wire is encrypted."""
 
 
 class Libzmq:
@@ -102,6 +117,18 @@ class Libzmq:
     def send(self, prepared: bytes) -> None:
         self._socket.send(prepared)
 
+    def say(self, frame: bytes) -> None:
+        self._socket.send(frame)
+
+    def keep(self, frame: memoryview) -> bytes:
+        return bytes(frame)
+
+    def peek(self, frame: memoryview) -> memoryview:
+        return frame
+
+    def open(self, frame: memoryview | bytes) -> memoryview:
+        return memoryview(frame)
+
     def frames(self) -> Iterator[memoryview]:
         for _ in range(16):
             try:
@@ -125,7 +152,7 @@ class Raw:
             self.wait()
 
     def send(self, message: Message) -> None:
-        self.wire.send(self.wire.prepare(encode(message)))
+        self.wire.say(encode(message))
 
     def answer(self, message: Message) -> None:
         if isinstance(message, Ping):
@@ -141,7 +168,7 @@ class Raw:
     def attend(self) -> None:
         """Answer what the broker asks while there is nothing else to read."""
         for frame in self.wire.frames():
-            self.answer(decode(frame))
+            self.answer(decode(self.wire.open(frame)))
 
     def wait(self) -> None:
         """Until the broker has said something, and attend to it."""
@@ -163,10 +190,11 @@ class Raw:
 
     def take(self, frame: memoryview) -> int:
         """Count a delivery's publications and remember to acknowledge them."""
-        if frame[0] != Deliver.kind:
-            self.answer(decode(frame))
+        peeked = self.wire.peek(frame)
+        if peeked[0] != Deliver.kind:
+            self.answer(decode(self.wire.open(frame)))
             return 0
-        first, count = head(frame)
+        first, count = head(peeked)
         self.taken = first + count - 1
         return count
 
@@ -182,7 +210,7 @@ class Readers:
         self.expected = expected
         self.keep = keep
         self.every = every  # acknowledge after so many publications, and whenever there is nothing to read
-        self.frames: list[list[bytes]] = [[] for _ in clients]
+        self.frames: list[list[memoryview | bytes]] = [[] for _ in clients]
         self.over = 0  # publications beyond what was expected, in the frames that ended it
 
     def read(self) -> float:
@@ -228,7 +256,7 @@ class Readers:
         for frame in client.wire.frames():
             taken = client.take(frame)
             if taken and self.keep:
-                self.frames[place].append(bytes(frame))
+                self.frames[place].append(client.wire.keep(frame))
             count += taken
         return count
 
@@ -237,6 +265,16 @@ class Readers:
         time.sleep(0.05)
         return self.over + sum(self._drain(place) for place in range(len(self.clients)))
 
+    def forged(self) -> str:
+        """Of what was kept, in words, what is not authentic where the wire is encrypted."""
+        for client, frames in zip(self.clients, self.frames, strict=True):
+            for frame in frames:
+                try:
+                    client.wire.open(frame)
+                except Forged as error:
+                    return str(error)
+        return ""
+
     def deliveries(self, place: int) -> list[Deliver]:
-        messages = [decode(frame) for frame in self.frames[place]]
+        messages = [decode(self.clients[place].wire.open(frame)) for frame in self.frames[place]]
         return [message for message in messages if isinstance(message, Deliver)]

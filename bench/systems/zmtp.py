@@ -1,4 +1,4 @@
-"""ZMTP 3.1 without encryption, by hand: the bytes that libzmq puts on the wire, without its thread and its copies.
+"""ZMTP 3.1 by hand: the bytes that libzmq puts on the wire, without its thread and its copies.
 
 Raw clients of the peers are sockets and prebuilt bytes. Ours through libzmq took two to three times the processor time
 of theirs, on cores that the broker shares.
@@ -12,8 +12,10 @@ import socket
 from bench.systems.base import PATIENCE_S, connect
 
 LONG, COMMAND = 2, 4
-GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
-READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
+SIGNATURE = b"\xff" + bytes(8) + b"\x7f\x03\x01"
+GREETING_BYTES = 64
+READY = b"\x05READY"
+METADATA = b"\x0bSocket-Type\x00\x00\x00\x06DEALER"
 PING, PONG = b"\x04PING", b"\x04PONG"
 TTL_BYTES = 2  # of a PING, before what a PONG gives back
 BUFFER_BYTES = 1 << 20
@@ -26,22 +28,37 @@ def framed(body: bytes, flags: int = 0) -> bytes:
 
 
 class Zmtp:
-    """A connection as a DEALER; the other side has said that it is ready."""
+    """A connection as a DEALER, without encryption; the other side has said that it is ready."""
 
-    def __init__(self, address: str) -> None:
+    mechanism = b"NULL"
+
+    def __init__(self, address: str, room: int = BUFFER_BYTES) -> None:
         self._socket: socket.socket = connect(int(address.rpartition(":")[2]))
         self._socket.settimeout(None)  # with one, Python waits before each receive, even with MSG_DONTWAIT
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(room))
         self._begin = self._end = 0  # of what was received and not handed out
-        self._ready = False
-        self._socket.sendall(GREETING)
+        self._commands: list[bytes] = []
+        self._socket.sendall((SIGNATURE + self.mechanism).ljust(GREETING_BYTES, b"\0"))
         greeting = b""
-        while len(greeting) < len(GREETING):
-            greeting += self._socket.recv(len(GREETING) - len(greeting))
-        self._socket.sendall(framed(READY, COMMAND))
-        while not self._ready:  # an earlier frame would end the connection
-            assert self.poll(PATIENCE_S), "no READY"
-            self.frames()
+        while len(greeting) < GREETING_BYTES:
+            greeting += self._socket.recv(GREETING_BYTES - len(greeting))
+        self._shake_hands(METADATA)
+
+    def _shake_hands(self, metadata: bytes) -> None:
+        """An earlier frame would end the connection."""
+        self._command_frame(READY + metadata)
+        answer = self._answer()
+        assert answer.startswith(READY), answer
+
+    def _command_frame(self, body: bytes) -> None:
+        self._socket.sendall(framed(body, COMMAND))
+
+    def _answer(self) -> bytes:
+        """The next command of the handshake."""
+        while not self._commands:
+            assert self.poll(PATIENCE_S), "no answer"
+            Zmtp.frames(self)
+        return self._commands.pop(0)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -54,6 +71,15 @@ class Zmtp:
 
     def send(self, prepared: bytes) -> None:
         self._socket.sendall(prepared)
+
+    def say(self, frame: bytes) -> None:
+        self.send(framed(frame))
+
+    def peek(self, frame: memoryview) -> memoryview:
+        return frame
+
+    def open(self, frame: memoryview | bytes) -> memoryview:
+        return memoryview(frame)
 
     def frames(self) -> list[memoryview]:
         """The whole frames among what is there, which last until the next call."""
@@ -74,15 +100,24 @@ class Zmtp:
                 found.append(buffer[body : self._begin])
         return found
 
-    def _receive(self) -> None:
+    def keep(self, frame: memoryview) -> memoryview | bytes:
+        return bytes(frame)
+
+    def _make_room(self) -> None:
+        """What was handed out is over; a frame as long as the buffer needs a longer one."""
         rest = self._end - self._begin
-        target = self._buffer
-        if rest == len(target):
-            target = memoryview(bytearray(2 * rest))
+        self._move(memoryview(bytearray(2 * rest)) if rest == len(self._buffer) else self._buffer)
+
+    def _move(self, target: memoryview) -> None:
+        """What was not handed out to the beginning of `target`."""
+        rest = self._end - self._begin
         target[:rest] = self._buffer[self._begin : self._end]
         self._buffer, self._begin, self._end = target, 0, rest
+
+    def _receive(self) -> None:
+        self._make_room()
         try:
-            count = self._socket.recv_into(target[rest:], 0, socket.MSG_DONTWAIT)
+            count = self._socket.recv_into(self._buffer[self._end :], 0, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         if not count:
@@ -90,11 +125,15 @@ class Zmtp:
         self._end += count
 
     def _command(self, body: bytes) -> None:
-        if body.startswith(PING):
-            self._socket.sendall(framed(PONG + body[len(PING) + TTL_BYTES :], COMMAND))
+        if pong := self.pong(body):
+            self._command_frame(pong)
         else:
-            assert body.startswith(READY[:6]), body
-            self._ready = True
+            self._commands.append(body)
+
+    @staticmethod
+    def pong(body: bytes) -> bytes:
+        """What answers a heartbeat, or nothing."""
+        return PONG + body[len(PING) + TTL_BYTES :] if body.startswith(PING) else b""
 
     def close(self) -> None:
         self._socket.close()

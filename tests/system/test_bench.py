@@ -13,17 +13,20 @@ import pytest
 import zmq
 
 from bench import guard, report
+from bench.bars import judge
 from bench.broker import machine, run
 from bench.content import Content, c1, c1_equality, form, quotes, text
 from bench.features import interval
 from bench.probing import delay, delays, probe
 from bench.running import Wrong, measure
-from bench.systems.base import Workload
+from bench.systems.base import Outcome, Ready, Workload
 from bench.systems.grapevine import Grapevine
+from bench.systems.raw import Forged
 from bench.systems.zmtp import BUFFER_BYTES, Zmtp
 from bench.workloads import Topics, topic_workloads
 from daemon import packing
 from daemon.receiving import Receiver
+from grapevine.client.keys import Entry, write_entry
 from grapevine.filters import parse
 from grapevine.filters.evaluate import matches
 from matching import kernel
@@ -74,19 +77,51 @@ def test_deliveries_too_many_are_seen() -> None:
         measure(Twice(), topic_workloads(0.01)["T3"]._replace(publications=1_000))
 
 
-def test_content_is_verified_per_subscriber() -> None:
+@pytest.mark.parametrize("curve", [False, True])
+def test_content_is_verified_per_subscriber(curve: bool) -> None:
+    if curve:
+        pytest.importorskip("nacl", reason="needs the group `bench`")
     content = c1(100, 200, connections=5)
-    assert measure(Grapevine(), content).publications_s > 0
+    assert measure(Grapevine(curve=curve), content).publications_s > 0
     number = next(n for n, found in enumerate(content.matching) if found)
     other = [list(found) for found in content.matching]
     other[number][0] += content.connections  # the same connection, another subscription
     with pytest.raises(Wrong, match="something else"):
-        measure(Grapevine(), Content("wrong", content.filters, 5, content.publications, other))
+        measure(Grapevine(curve=curve), Content("wrong", content.filters, 5, content.publications, other))
 
 
-def test_curve_and_a_chain() -> None:
-    workload = topic_workloads(0.01)["T1"]._replace(publications=500)
-    assert measure(Grapevine("both", brokers=2, curve=True), workload).deliveries_s > 0
+@pytest.mark.parametrize("libzmq", [False, True])
+def test_curve_and_a_chain(libzmq: bool) -> None:
+    if not libzmq:
+        pytest.importorskip("nacl", reason="needs the group `bench`")
+    workload = topic_workloads(0.01)["T2"]._replace(publications=1_000)
+    assert measure(Grapevine("both", brokers=2, curve=True, libzmq=libzmq), workload).deliveries_s > 0
+
+
+class Touched(Grapevine):
+    """One bit of every long frame that its subscribers get is another one, far behind what is counted."""
+
+    def subscribe(self, workload: Workload, ready: Ready) -> Outcome:
+        from bench.systems.curve import SHORT_BYTES, Curve
+
+        class Touching(Curve):
+            def frames(self) -> list[memoryview]:
+                frames = super().frames()
+                for frame in frames:
+                    if len(frame) >= SHORT_BYTES:
+                        frame[-1] ^= 1
+                return frames
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("bench.systems.curve.Curve", Touching)
+            return super().subscribe(workload, ready)
+
+
+def test_deliveries_that_are_not_authentic_are_seen() -> None:
+    pytest.importorskip("nacl", reason="needs the group `bench`")
+    workload = topic_workloads(0.01)["T1"]._replace(publications=1_000)
+    with pytest.raises(Wrong, match="not authentic"):
+        measure(Touched(curve=True), workload)
 
 
 def test_delays_of_every_publication(tmp_path: Path) -> None:
@@ -102,29 +137,52 @@ def test_delays_of_every_publication(tmp_path: Path) -> None:
     assert 0 < delay(found).p50_us <= delay(found).p99_us
 
 
-def test_zmtp_by_hand_is_understood_by_libzmq() -> None:
-    """Frames of every length both ways, and heartbeats that would otherwise end the connection."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+def beating_router(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
     router = context.socket(zmq.ROUTER)
     router.setsockopt(zmq.HEARTBEAT_IVL, 50)
     router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 200)
-    port = router.bind_to_random_port("tcp://127.0.0.1")
-    wire = Zmtp(f"tcp://127.0.0.1:{port}")
+    return router
+
+
+def curve_by_hand(router: zmq.Socket[bytes], keys: Path) -> Zmtp:
+    pytest.importorskip("nacl", reason="needs the group `bench`")
+    from bench.systems.curve import Curve
+
+    public, secret = zmq.curve_keypair()
+    router.curve_server, router.curve_secretkey = True, secret
+    address = f"tcp://127.0.0.1:{router.bind_to_random_port('tcp://127.0.0.1')}"
+    write_entry(keys, Entry("router", public.decode(), (address,)))
+    return Curve(address, keys)
+
+
+@pytest.mark.parametrize("curve", [False, True])
+def test_zmtp_by_hand_is_understood_by_libzmq(curve: bool, tmp_path: Path) -> None:
+    """Frames of every length both ways, and heartbeats that would otherwise end the connection."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = beating_router(context)
+    if curve:
+        wire = curve_by_hand(router, tmp_path)
+    else:
+        wire = Zmtp(f"tcp://127.0.0.1:{router.bind_to_random_port('tcp://127.0.0.1')}")
     bodies = [b"", b"a" * 255, b"b" * 256, b"c" * (3 * BUFFER_BYTES), b"end"]
+    prepared = [wire.prepare(body) for body in bodies]
     quiet = time.monotonic() + 0.6
     while time.monotonic() < quiet:
         if wire.poll(0.05):
             assert wire.frames() == []
-    for body in bodies:
-        wire.send(wire.prepare(body))
-    got = [router.recv_multipart() for _ in bodies]
-    assert [body for _, body in got] == bodies
-    for identity, body in got:
+    for each in prepared:
+        wire.send(each)
+        wire.say(b"between")
+    got = [router.recv_multipart() for _ in bodies for _ in range(2)]
+    assert [body for _, body in got[::2]] == bodies and {body for _, body in got[1::2]} == {b"between"}
+    for identity, body in got[::2]:
         router.send_multipart((identity, body))
-    back: list[bytes] = []
+    back: list[memoryview | bytes] = []
     while len(back) < len(bodies) and wire.poll(5):
-        back += map(bytes, wire.frames())
-    assert back == bodies
+        for frame in wire.frames():
+            assert wire.open(frame)[:20] == wire.peek(frame)[:20]
+            back.append(wire.keep(frame))
+    assert [bytes(wire.open(frame)) for frame in back] == bodies
     router.close(0)
     assert wire.poll(5)
     with pytest.raises(ConnectionError):
@@ -132,13 +190,44 @@ def test_zmtp_by_hand_is_understood_by_libzmq() -> None:
     context.destroy(0)
 
 
+def test_a_bit_that_was_changed_on_the_way_is_seen(tmp_path: Path) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    wire = curve_by_hand(router := beating_router(context), tmp_path)
+    wire.say(b"hello")
+    identity = router.recv_multipart()[0]
+    for body in (b"short", b"long" * 1_000):
+        router.send_multipart((identity, body))
+        frames: list[memoryview] = []
+        while not frames and wire.poll(5):
+            frames = wire.frames()
+        assert wire.open(frames[0]) == body
+        frames[0][-1] ^= 1
+        with pytest.raises(Forged, match="not authentic"):
+            wire.open(frames[0])
+    context.destroy(0)
+
+
 def test_the_document_of_the_broker_bench() -> None:
     result = run(["T2"], ["nats"], 1, 0.01, None)
     assert result["schema"] == "bench.broker/1"
     systems = {row["system"] for row in result["rows"]} | {gap["system"] for gap in result["missing"]}
-    assert systems == {"grapevine", "grapevine-libzmq", "grapevine-curve", "nats"}
+    ours = {"grapevine", "grapevine-curve", "grapevine-libzmq", "grapevine-libzmq-curve"}
+    assert systems == ours | {"nats"}
     keys = {"system", "version", "workload", "deliveries_s", "publications_s", "p50_us", "p99_us"}
     assert keys | {"broker_us_per_msg", "ratio_to_nats"} <= result["rows"][0].keys()
+
+
+def test_what_curve_keeps_is_of_the_same_clients_without_it() -> None:
+    rates = {"grapevine": 400, "grapevine-curve": 200, "grapevine-libzmq": 300, "grapevine-libzmq-curve": 120}
+    rows = [
+        {"system": system, "workload": "T2", "deliveries_s": rate, "broker_us_per_msg": 100 / rate}
+        for system, rate in rates.items()
+    ]
+    assert "| grapevine-curve | T2 | grapevine | 0.50 | 2.00 |" in report.kept(rows)
+    assert "| grapevine-libzmq-curve | T2 | grapevine-libzmq | 0.40 | 2.50 |" in report.kept(rows)
+    values = {bar.claim: value for bar, value, _ in judge({"rows": rows})}
+    assert values["T2 kept with CURVE"] == 0.5 and values["T1 kept with CURVE"] is None
+    assert report.kept(rows[::2]) == ""
 
 
 def test_figures_without_the_compiled_loops_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
