@@ -28,10 +28,7 @@ from matching.slots import SHARED
 from matching.slotted import Slotted
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Point = npt.NDArray[np.float64] | list[float]
 
-_not, _frombuffer = np.logical_not, np.frombuffer
 _PATIENCE = 4096  # staged slots that matches look at before they are placed
 
 
@@ -54,7 +51,7 @@ class Block(Slotted):
     def _hits(self, attributes: Attributes) -> Ints:
         """The slots that match."""
         if kernel.module is None:
-            hits = self._below(ones(self._left(attributes)), self._point)
+            hits = self._below(ones(self._left(attributes)), self._point.tobytes())
         else:
             rows, point = kernel.module.fallen(self._placed, self._plan, attributes)
             hits = np.frombuffer(kernel.module.slots(rows, self._cells, point), np.int64)
@@ -62,20 +59,9 @@ class Block(Slotted):
             hits = self._without_odd(hits, attributes)
         return np.concatenate((hits, self._waiting(attributes))) if self._staged else hits
 
-    def _below(self, slots: Ints, point: Point) -> Ints:
+    def _below(self, slots: Ints, point: bytes) -> Ints:
         """Those of the slots whose cells are at or below the point."""
-        if self._one_word:
-            below: Bools = _not(_frombuffer(self._cells.take(slots, 0) > point, self._word))
-            return slots[below]
-        return slots[self._are_below(slots, point)]
-
-    def _are_below(self, slots: Ints, point: Point) -> Bools:
-        """Several comparisons are read as one word, which is quicker than to reduce them. No value is NaN."""
-        if not len(point):
-            return np.ones(len(slots), np.bool_)
-        above = (self._cells.take(slots, 0) > point).view(self._word)
-        below: Bools = _not(np.logical_or.reduce(above, axis=1))
-        return below
+        return slots[self._desk.below(self._cells, slots, point)]
 
     def _without_odd(self, slots: Ints, attributes: Attributes) -> Ints:
         """Without the odd ones that do not match after all."""
@@ -92,7 +78,7 @@ class Block(Slotted):
         point = [bound for table in self.tables for bound in number_pair(attributes.get(table.attribute))]
         vague = [slot for slot in staged if self._vague[slot]] if self._vagues else []
         plain = sorted(self._staged.keys() - vague) if vague else staged
-        found = self._below(np.array(plain, np.int64), point)
+        found = self._below(np.array(plain, np.int64), self._cell.pack(*point))
         if vague:
             passed = [slot for slot in vague if satisfied(self.predicates(slot), attributes)]
             found = np.concatenate((found, np.array(passed, np.int64)))
@@ -102,10 +88,14 @@ class Block(Slotted):
         return found
 
     def sids(self, attributes: Attributes) -> list[int]:
-        if kernel.module is None or self._odds or self._staged:
-            return self._sids.take(self._hits(attributes)).tolist()  # type: ignore[no-any-return]
-        rows, point = kernel.module.fallen(self._placed, self._plan, attributes)
-        found: list[int] = kernel.module.sids(rows, self._cells, point, self._sids)
+        found: list[int]
+        if self._odds or self._staged:
+            found = self._sids[self._hits(attributes)].tolist()
+        elif kernel.module is None:
+            found = self._find(attributes)
+        else:
+            rows, point = kernel.module.fallen(self._placed, self._plan, attributes)
+            found = kernel.module.sids(rows, self._cells, point, self._sids)
         return found
 
     def anchors(self, attributes: Attributes, found: set[int]) -> None:
@@ -120,7 +110,7 @@ class Block(Slotted):
             left ^= sure
             group_of = memoryview(self._groups)  # type: ignore[arg-type]
             slots = np.array([s for s in left.search(1) if group_of[s] not in found], np.int64)
-            passed = self._without_odd(self._below(slots, self._point), attributes)
+            passed = self._without_odd(self._below(slots, self._point.tobytes()), attributes)
             found.update(self._groups[passed].tolist())
         if self._staged:
             found.update(self._groups[self._waiting(attributes)].tolist())
@@ -214,7 +204,8 @@ class Block(Slotted):
     def _may(self, slots: Ints, point: list[float]) -> Ints:
         """Those below the point, and those of which the cells do not say enough."""
         vague = np.unpackbits(_octets(self._vague), bitorder="little").view(np.bool_)
-        return slots[self._are_below(slots, point) | vague[slots]]
+        below = self._desk.below(self._cells, slots, self._cell.pack(*point))
+        return slots[below | vague[slots]]
 
     def _split(self, profile: Profile, slots: Ints, none_plain: bool = False) -> Split:
         """Decided by the cells, unless a row is vague or the profile is not exact."""

@@ -138,14 +138,15 @@ class Keys:
         found = [self.always] if self.always.rows or self.always.store is not None else []
         used = self._used
         for name in used if len(used) < len(attributes) else attributes:
-            access = used.get(name)
-            if access is None or name not in attributes:
+            if name not in used or name not in attributes:
                 continue
+            access = used[name]
             if access.presence is not None:
                 found.append(access.presence)
-            group = access.values.get(attributes[name])
-            if group is not None and (group.rows or group.store is not None):
-                found.append(group)
+            if access.values:
+                group = access.values.get(attributes[name])
+                if group is not None and (group.rows or group.store is not None):
+                    found.append(group)
         return found
 
     def groups(self) -> Iterator[Group]:

@@ -16,27 +16,27 @@ from bitarray.util import sc_encode
 
 Ints = npt.NDArray[np.int64]
 
-_TWO_BYTES = 0xC2
-_POSITION = np.dtype("<u2")
-_FIRST = 2048  # bits that are counted
-_MANY = 12  # ones among them; from 8 on the vector is not written as 2-byte positions
+TWO_BYTES = 0xC2
+POSITION, INT = np.dtype("<u2"), np.dtype(np.int64)
+_NONE = np.zeros(0, np.int64)
+_frombuffer = np.frombuffer
+FIRST = 2048  # bits that are counted
+_BLOCK = 1 << 16  # bits of which one block has all positions
+MANY = 12  # ones among them; from 8 on the vector is not written as 2-byte positions
 
 
 def ones(bits: bitarray) -> Ints:
     """Positions of the ones, ascending; the length is a multiple of 64."""
-    if bits.count(1, 0, _FIRST) >= _MANY:
-        return _unpacked(bits)
+    if bits.count(1, 0, FIRST) >= MANY:
+        return unpacked(bits)
     written = sc_encode(bits)
-    head = 1 + (written[0] & 15)
-    if written[head] == _TWO_BYTES:
-        count = written[head + 1]
-        if len(written) == head + 3 + 2 * count:  # one block, and the zero that ends it
-            return np.frombuffer(written, _POSITION, count, head + 2).astype(np.int64)
-    elif not written[head]:
-        return np.zeros(0, np.int64)
-    return _unpacked(bits)
+    head = written[0] + 1  # of little-endian bits
+    if written[head] == TWO_BYTES and len(bits) <= _BLOCK:
+        return _frombuffer(written, POSITION, written[head + 1], head + 2).astype(INT)
+    return unpacked(bits) if written[head] else _NONE
 
 
-def _unpacked(bits: bitarray) -> Ints:
+def unpacked(bits: bitarray) -> Ints:
+    """The same, however many there are."""
     octets = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
     return np.unpackbits(octets, bitorder="little").view(np.bool_).nonzero()[0]

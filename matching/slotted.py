@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import inf
 from struct import Struct
 
@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from grapevine.filters.normal import Op, Predicate, Value
+from grapevine.filters.normal import Op, Predicate
 from matching import cuts
 from matching.bounds import number_bounds
 from matching.cutting import LABEL
+from matching.desk import desk
+from matching.finder import Step, finder
 from matching.octets import Octets
 from matching.row import Row
 from matching.segments import Segments
@@ -30,8 +32,6 @@ from matching.slots import Slots
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Fall = Callable[[Value | None], tuple[bitarray, float, float]]
-Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
 
 STAGED = 512  # slots placed at once
 SOON = 64  # slots that an attribute has before it is cut at all
@@ -60,10 +60,10 @@ class Slotted:
         self._labels = np.zeros(self.capacity, LABEL)
         self._groups = np.zeros(self.capacity, np.uint32)
         self._cells = np.full((self.capacity, 0), -inf)
+        self._placed = bitarray(self.capacity, endian="little")  # neither free nor staged
         self._take_width()
         self._staged: dict[int, None] = {}
         self._seen = 0  # staged slots that matches had to look at
-        self._placed = bitarray(self.capacity, endian="little")  # neither free nor staged
         self._odd = bitarray(self.capacity, endian="little")
         self._odds = 0
         self._vague = bitarray(self.capacity, endian="little")
@@ -239,13 +239,12 @@ class Slotted:
             self._stage(slot, self.predicates(slot))
 
     def _take_width(self) -> None:
-        """How the cells of a slot are written, and as what comparisons of them are read."""
+        """How the cells of a slot are written, and where they are compared."""
         width = self._cells.shape[1]
         self._point = np.zeros(width)  # of the publication that is being matched
         self._at: memoryview[float] = memoryview(self._point)  # type: ignore[arg-type]
         self._cell = Struct(f"{width}d")
-        self._word = np.dtype(f"u{8 if width % 8 == 0 else 4 if width % 4 == 0 else 2}")
-        self._one_word = width == self._word.itemsize
+        self._desk = desk(width)
         self._plan_match()
 
     def _plan_match(self) -> None:
@@ -254,6 +253,7 @@ class Slotted:
             (table.attribute, table.cuts, table.numbers, table.fall, 2 * table.index, 2 * table.index + 1)
             for table in self.tables
         ]
+        self._find = finder(self._plan, self._placed, self._cells, self._sids, self._point)
 
     # Bits
 
