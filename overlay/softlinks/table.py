@@ -88,8 +88,8 @@ class WorkingTable:
         group.place = -1 if self.printed is None else self._anchor(group)
 
     def _anchor(self, group: Group) -> int:
-        """The place of its working anchor; -1 if none. For a while after a broker has gone elsewhere two sides
-        name it, and the map has one way to it: that need not be the subscription's."""
+        """The place of its working anchor; -1 if none. For a while after a broker has gone elsewhere two
+        sides name it, and the map has one way to it: that need not be the subscription's."""
         place, path = self.stubs.place, group.path
         for at, broker in enumerate(path):
             if broker in place and self.master.path(broker) == path[at:][::-1]:
