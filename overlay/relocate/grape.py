@@ -2,13 +2,17 @@
 
 A session traces consecutive publications. Every broker notes which of them it delivered and to whom it
 passed them on. When all of them are settled the first broker asks (TIR), each broker asks those to whom it
-passed some on, and answers for all of them (TIA); what was noted is forgotten then. The first broker works
+passed some on, and answers for all of them (TIA); what was noted is forgotten then. Questions go over
+primary links: they name the brokers that soft links served, and one that was passed by asks on towards
+these and answers as the pure forwarder that it would be without soft links. The first broker works
 out the delay and the load with the publisher at each broker, in bounded pieces, and chooses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from grapevine.wire.messages import RESENT, Publication
 from grapevine.wire.relocation import (
@@ -20,16 +24,19 @@ from grapevine.wire.relocation import (
     SessionId,
     TraceInformationAnswer,
     TraceInformationRequest,
+    Way,
 )
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.session import Kind, Peer, Session
+from overlay.links.session import Kind, Peer
 from overlay.relocate.selection import Candidate, Evaluation, nodes_of
 from overlay.relocate.tagging import Tracer
 from overlay.relocate.traces import SessionTrace
+from overlay.relocate.ways import onward, way_to
 from overlay.settings import RelocationSettings
 from overlay.tree.duplicates import Source
+from overlay.tree.routes import Side
 
 LOOK_AGAIN_S = 0.05
 SETTLE_S = 30.0  # a session whose publications do not settle in this time is asked for all the same
@@ -96,7 +103,7 @@ class Grape:
                     self._ask_when_settled(session, now + SETTLE_S, now)
                     return
 
-    def note(self, side: Session, publication: Publication, id: SessionId, index: int) -> None:
+    def note(self, side: Side, publication: Publication, id: SessionId, index: int) -> None:
         """A publication of a session passes."""
         source = (publication.publisher, publication.incarnation)
         if not self.tracer.known(source):
@@ -104,9 +111,9 @@ class Grape:
         trace = self.noted.get(source)
         if trace is None or trace.id != id:
             trace = self.noted[source] = SessionTrace(id)
-        route = self.tracer.route(side, publication)
+        route = self.tracer.route(side, publication.attributes)
         trace.delivered(index, len(route.clients))
-        trace.sent.update(peer.id for peer in route.peers if isinstance(peer, Peer))
+        trace.sent.update(map(way_to, route.peers))
 
     # --- phase 1: asking ----------------------------------------------------------------------------
 
@@ -148,8 +155,10 @@ class Grape:
         id = SessionId(request.origin, request.incarnation, request.number)
         source = (request.publisher, request.publisher_incarnation)
         trace = self.noted.get(source)
-        if trace is None or trace.id != id or id in self._open:
-            answered((), (self.core.name,), now)  # we have restarted since, or never saw it
+        if trace is None or trace.id != id:
+            trace = None if request.served else SessionTrace(id)  # soft links have passed us by
+        if trace is None or id in self._open:
+            answered((), (self.core.name,), now)  # we have restarted since
             return
         own = trace.answer(self.core.id, self.core.name, self.addresses, self._delays(), self.core.report)
 
@@ -164,25 +173,29 @@ class Grape:
             answered(tuple(traces), tuple(missing), later)
 
         gather = self._open[id] = Gather(done)
-        self._pass_on(request, trace, gather, asker, now)
+        ways = onward(trace.sent.union(request.direct))
+        if asker is not None:
+            ways.pop(asker.id, None)
+        self._pass_on(request, ways, gather, now)
 
     def _pass_on(
         self,
         request: TraceInformationRequest,
-        trace: SessionTrace,
+        ways: dict[int, tuple[bool, tuple[Way, ...]]],
         gather: Gather,
-        asker: Peer | None,
         now: float,
     ) -> None:
-        known = [self.core.peers[broker] for broker in sorted(trace.sent) if broker in self.core.peers]
-        asked = [peer for peer in known if peer.link is not None and peer is not asker]
-        for peer in asked:
-            gather.wait_for(peer)
-        gather.missing += [peer for peer in known if peer.link is None]
+        core, deadline_s = self.core, request.deadline_s * MARGIN
+        for broker, (served, direct) in ways.items():
+            peer = core.peers.get(broker)
+            if peer is not None and peer.link is not None:
+                gather.wait_for(peer)
+                core.tell(replace(request, deadline_s=deadline_s, served=served, direct=direct), peer)
+            else:  # what is behind it now, others may know
+                missing = (core.names.get(broker, f"{broker:x}"),)
+                id = (request.origin, request.incarnation, request.number)
+                gather.answers.append(TraceInformationAnswer(*id, (), missing))
         gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
-        id = (request.origin, request.incarnation, request.number)
-        source = (request.publisher, request.publisher_incarnation)
-        self.core.tell(TraceInformationRequest(*id, *source, request.deadline_s * MARGIN), *asked)
         gather.start(now)
 
     def on_answer(self, peer: Peer, answer: TraceInformationAnswer, now: float) -> None:

@@ -1,7 +1,9 @@
 """SPEC P1 to P4: Publisher Optimistic Placement, fully distributed.
 
 Single publications are traced; each broker on their way answers how many subscribers at and behind it got
-one, when all to whom it passed it on have answered. From these answers every broker keeps a profile of the
+one, when all to whom it passed it on have answered. Where soft links pass a neighbour by, or a copy for it
+excludes some behind it, a probe with the publication's attributes asks in the publication's place; behind
+a probe all is asked by probes. From these answers every broker keeps a profile of the
 publisher. After enough traces the source asks from broker to broker for the one where no neighbour has the
 majority. State of a publisher ends with its advertisements, its profile also when it moves.
 """
@@ -10,18 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grapevine.wire.messages import RESENT, Publication
-from grapevine.wire.relocation import RelocationAnswer, RelocationRequest, SessionId, TraceResult
+from grapevine.wire.messages import RESENT, TRACED, Publication
+from grapevine.wire.relocation import (
+    Probe,
+    RelocationAnswer,
+    RelocationRequest,
+    SessionId,
+    TraceResult,
+)
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Peer, Session
 from overlay.relocate.profile import PublisherProfileTable, TagWindow, closest_neighbour
 from overlay.relocate.tagging import Tracer
+from overlay.relocate.ways import sides_of, whole_side
 from overlay.settings import RelocationSettings
 from overlay.tree.duplicates import Source
+from overlay.tree.routes import Route, Side
 
 ANSWER_S = 10.0  # a trace or a request that nobody answers is over after this
+OPEN_MAX = 10_000  # traces under way at one broker; a probe beyond them is not followed
 
 
 class Profiled:
@@ -48,6 +59,7 @@ class Pop:
 
     def attach(self, core: Core) -> None:
         self.core = core
+        core.on(Probe, self.on_probe)
         core.on(TraceResult, self.on_result)
         core.on(RelocationRequest, self.on_request)
         core.on(RelocationAnswer, self.on_answer)
@@ -68,15 +80,35 @@ class Pop:
                 if window.tag(settings.traces_max, settings.window_s, now, self.core.random):
                     profiled.outstanding += 1
                     id = self.tracer.mark(publication, None, 0)
-                    self.trace(client, publication, id, now)
+                    probe = _probe(id, publication)
+                    self._trace(client, probe, self.tracer.route(client, probe.attributes), True, now)
 
-    def trace(self, side: Session, publication: Publication, id: SessionId, now: float) -> None:
-        """A traced publication passes: answer when everybody behind us has."""
+    def passes(self, side: Side, publication: Publication, id: SessionId, now: float) -> None:
+        """A traced publication passes. One that is not for all behind us was sent with a probe, and whoever
+        waited for one that is sent again has gone on: these are traced no further."""
+        peer = whole_side(side)
+        if peer is None or publication.flags & RESENT:
+            publication.flags &= ~TRACED
+        else:
+            route = self.tracer.route(side, publication.attributes)
+            self._trace(peer, _probe(id, publication), route, True, now)
+
+    def on_probe(self, peer: Peer, probe: Probe, now: float) -> None:
+        """As if the publication had come from there, for everybody here and behind us."""
+        if len(self._open) >= OPEN_MAX:
+            self.core.refuse("probes")
+            self.core.tell(TraceResult(probe.origin, probe.incarnation, probe.number, 0, False), peer)
+        else:
+            self._trace(peer, probe, self.tracer.route(peer, probe.attributes), False, now)
+
+    def _trace(self, side: Session, probe: Probe, route: Route, carried: bool, now: float) -> None:
+        """Answer when everybody behind us has. `carried`: by the publication itself, which asks those that
+        get a whole copy; the others are asked by the probe."""
+        id = SessionId(probe.origin, probe.incarnation, probe.number)
         waiting = self._open.setdefault(id, {})
         if side.number in waiting:
             return
-        route = self.tracer.route(side, publication)
-        source = (publication.publisher, publication.incarnation)
+        source = (probe.publisher, probe.publisher_incarnation)
         link, local = side.link, len(route.clients)
 
         def done(gather: Gather, later: float) -> None:
@@ -94,11 +126,15 @@ class Pop:
                 self.core.send(TraceResult(*id, local + sum(counts.values()), complete), link)
 
         gather = waiting[side.number] = Gather(done)
-        for peer in route.peers:
-            if isinstance(peer, Peer) and peer.link is not None:
-                gather.wait_for(peer)
-            elif isinstance(peer, Peer):
+        probed = []
+        for peer, whole in sides_of(route, self.core.peers).items():
+            if peer.link is None or not isinstance(peer, Peer):
                 gather.missing.append(peer)
+                continue
+            gather.wait_for(peer)
+            if not (carried and whole):
+                probed.append(peer)
+        self.core.tell(probe, *probed)
         gather.deadline = self.core.timers.at(now + ANSWER_S, gather.expire)
         gather.start(now)
 
@@ -192,3 +228,7 @@ class Pop:
     def forget_neighbour(self, broker: int) -> None:
         for table in self.tables.values():
             table.forget(broker)
+
+
+def _probe(id: SessionId, publication: Publication) -> Probe:
+    return Probe(*id, publication.publisher, publication.incarnation, publication.attributes)

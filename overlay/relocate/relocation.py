@@ -14,7 +14,7 @@ from grapevine.wire.relocation import RelocationAnswer
 from overlay.behaviour import Quiet, Status
 from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Peer, Remote, Session
+from overlay.links.session import Peer, Session
 from overlay.relocate.grape import Choice, Grape, path_between
 from overlay.relocate.migration import Migration
 from overlay.relocate.pop import Pop
@@ -23,6 +23,7 @@ from overlay.relocate.tagging import Tracer
 from overlay.settings import CoreSettings, RelocationSettings
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.publications import Publications
+from overlay.tree.routes import Side
 
 ALGORITHMS = ("off", "pop", "grape")
 PRIORITIES = ("load", "delay")
@@ -116,12 +117,12 @@ class Relocation(Quiet):
         else:
             self.grape.tag(client, batch, self.settings, now)
 
-    def _passes(self, side: Remote, traced: list[Publication], now: float) -> None:
+    def _passes(self, side: Side, traced: list[Publication], now: float) -> None:
         for publication in traced:
             if publication.extension and (mark := self.tracer.read(publication)) is not None:
                 id, index, single = mark
                 if single:
-                    self.pop.trace(side, publication, id, now)
+                    self.pop.passes(side, publication, id, now)
                 else:
                     self.grape.note(side, publication, id, index)
 

@@ -10,11 +10,10 @@ from grapevine.wire.extensions import decode_extension, encode_extension
 from grapevine.wire.messages import EXTENDED, TRACED, Publication
 from grapevine.wire.relocation import TRACE, SessionId, decode_trace, encode_trace
 from overlay.core import Core
-from overlay.links.session import Session
 from overlay.settings import RelocationSettings
 from overlay.tree.duplicates import Source
 from overlay.tree.publications import Publications
-from overlay.tree.routes import Route
+from overlay.tree.routes import Route, Side
 
 
 class Tracer:
@@ -52,5 +51,5 @@ class Tracer:
         advertised = self.publications.advertisements.of_publisher(publisher)
         return any(advertisement.incarnation == incarnation for advertisement in advertised)
 
-    def route(self, side: Session, publication: Publication) -> Route:
-        return self.publications.route(side, publication.attributes)
+    def route(self, side: Side, attributes: bytes) -> Route:
+        return self.publications.route(side, attributes)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bitarray import bitarray
 
-from grapevine.wire.relocation import BrokerTrace, NeighbourDelay, SessionId
+from grapevine.wire.relocation import BrokerTrace, NeighbourDelay, SessionId, Way
 
 
 class SessionTrace:
-    """One publisher's session at one broker. `sent` are the neighbours that got at least one of it."""
+    """One publisher's session at one broker. `sent` are the ways to those who got at least one of it from
+    here."""
 
     __slots__ = ("bits", "deliveries", "id", "sent")
 
@@ -20,7 +21,7 @@ class SessionTrace:
         self.id = id
         self.bits = bitarray()
         self.deliveries = 0
-        self.sent: set[int] = set()
+        self.sent: set[Way] = set()
 
     def delivered(self, index: int, subscribers: int) -> None:
         """Publication `index` of the session went to so many local subscribers; once, if it comes again."""

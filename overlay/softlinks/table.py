@@ -85,8 +85,16 @@ class WorkingTable:
                 self._taps[group.number] = self.candidates[broker]
         names = self._named(group.hop.id, NONE)
         group.queue = self._stamp(group.hop, names) if names else group.hop.out.queue
-        place = self.stubs.place
-        group.place = next((place[broker] for broker in group.path if broker in place), -1)
+        group.place = -1 if self.printed is None else self._anchor(group)
+
+    def _anchor(self, group: Group) -> int:
+        """The place of its working anchor; -1 if none. For a while after a broker has gone elsewhere two
+        sides name it, and the map has one way to it: that need not be the subscription's."""
+        place, path = self.stubs.place, group.path
+        for at, broker in enumerate(path):
+            if broker in place and self.master.path(broker) == path[at:][::-1]:
+                return place[broker]
+        return -1
 
     # --- choosing -----------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class Publications(Quiet):
         self.instead: dict[Remote, Remote] = {}
         # Publications of a local publisher may be traced, and pass here traced.
         self.tag: Callable[[Client, list[Publication], float], None] | None = None
-        self.traced: Callable[[Remote, list[Publication], float], None] | None = None
+        self.traced: Callable[[Side, list[Publication], float], None] | None = None
         self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
 
     def attach(self, core: Core) -> None:
@@ -131,7 +131,7 @@ class Publications(Quiet):
                     self.route_run(side, run, (publisher, incarnation), used, known, now)
                 publisher, incarnation, start = publication.publisher, publication.incarnation, index
         if flags & TRACED and self.traced is not None:
-            self.traced(peer, [p for p in publications if p.flags & TRACED], now)
+            self.traced(side, [p for p in publications if p.flags & TRACED], now)
         run = publications[start:] if start else publications
         if far:
             run = self.too_far(run, record)

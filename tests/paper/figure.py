@@ -11,7 +11,14 @@ from overlay.core import Core
 from overlay.profiles import tree_broker
 from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import Relocation
-from overlay.settings import CoreSettings, LinkSettings, RelocationSettings, TreeSettings
+from overlay.settings import (
+    CoreSettings,
+    LinkSettings,
+    OverlaySettings,
+    RelocationSettings,
+    SoftLinkSettings,
+    TreeSettings,
+)
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.subscriptions import Subscriptions
 from tools.simulator.broker import BrokerHost, Known
@@ -43,12 +50,18 @@ class Ledger:
 
 
 class Figure:
-    def __init__(self, parents: dict[str, str], relocation: RelocationSettings | None = None) -> None:
+    def __init__(
+        self,
+        parents: dict[str, str],
+        relocation: RelocationSettings | None = None,
+        overlay: OverlaySettings | None = None,
+    ) -> None:
         self.world = World(1)
         self.network = Network(self.world, Constant(ONE_WAY_S), self.world.stream("network"))
         self.digest = Digest()
         self.ledger = Ledger()
         self.relocation = relocation or RelocationSettings()
+        self.overlay = overlay or OverlaySettings()
         self.parents = parents
         self.brokers: dict[str, BrokerHost] = {}
         self.clients: dict[str, ClientHost] = {}
@@ -67,6 +80,8 @@ class Figure:
     def _build(self, host: BrokerHost, incarnation: int, known: Known) -> Core:
         parent = self.parents[host.name]
         settings = CoreSettings(
+            overlay=self.overlay,
+            softlinks=SoftLinkSettings(interval_s=1e6),  # which there are, a test says itself
             tree=TreeSettings((f"sim://{parent}",) if parent else ()),
             links=LinkSettings(ping_s=1.0, lost_after_s=5.0, redial_s=0.2),
             relocation=self.relocation,

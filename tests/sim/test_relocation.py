@@ -30,6 +30,14 @@ def test_the_algorithms_move_publishers_by_themselves(algorithm: str, seed: int)
     assert result.ok, [result.replay(), *result.violations]
 
 
+@pytest.mark.parametrize("scenario", ["relocation-softlinks", "relocation-softlinks-unordered"])
+@pytest.mark.parametrize("seed", range(2))
+def test_publishers_move_while_soft_links_come_and_go(scenario: str, seed: int) -> None:
+    result = simulate(find(scenario), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
+    assert result.faults["algorithm"] > 0
+
+
 # What a seed once found: the word of a neighbour that has never said SyncDone stood against a synced one's.
 FOUND = (6057,)
 

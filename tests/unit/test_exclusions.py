@@ -16,6 +16,7 @@ from overlay.links.outgoing import Chunk, Outgoing
 from overlay.links.session import Peer, Remote
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
+from overlay.softlinks.excludes import Narrowed
 from overlay.softlinks.planes import Planes
 from overlay.tree.publications import Publications
 from overlay.tree.routes import Side
@@ -133,4 +134,6 @@ def test_a_traced_publication_is_noted_whatever_it_excludes() -> None:
         each.extension = b"\x01\x00\x00"
     assert core.forward is not None
     core.forward(peer, batch, 0, 0.0)
-    assert noted == [(peer, 1), (peer, 2)]
+    (whole, first), (narrowed, second) = noted
+    assert (whole, first, second) == (peer, 1, 2)
+    assert isinstance(narrowed, Narrowed) and narrowed.session is peer and narrowed.excluded == {7}

@@ -27,6 +27,7 @@ from grapevine.wire.relocation import (
 from overlay.clients.client import Client
 from overlay.core import Core
 from overlay.relocate.migration import Migration
+from overlay.relocate.relocation import ALGORITHMS, Relocation
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.move_commands import MoveCommands
 from tools.simulator.apps import App
@@ -83,6 +84,7 @@ class FaultPlan:
             ("slow_disks", self._slow_disk),
             ("leaves", self._leave),
             ("switches", self._switch),
+            ("algorithms", self._switch_algorithm),
             ("client_breaks", self._client_break),
             ("client_pauses", self._client_pause),
             ("client_lazy", self._client_lazy),
@@ -148,6 +150,15 @@ class FaultPlan:
             chooser = next(one for one in broker.core.behaviours if isinstance(one, Chooser))
             chooser.set_strategy(self.random.choice(chooser.strategies), broker.clock())
             broker.wake()
+
+    def _switch_algorithm(self, _: object) -> None:
+        """Another algorithm of relocation at one broker."""
+        if (running := self._running()) and not self.over:
+            self.counts["algorithm"] += 1
+            broker = self.random.choice(running)
+            assert broker.core is not None
+            relocation = next(one for one in broker.core.behaviours if isinstance(one, Relocation))
+            relocation.change(algorithm=self.random.choice(ALGORITHMS))
 
     def _aim(self, _: object) -> None:
         if not self.over:

@@ -80,6 +80,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slow_disks: Whole = 0
     leaves: Whole = 0
     switches: Whole = 0  # of a broker's strategy
+    algorithms: Whole = 0  # switches of a broker's POP, GRAPE or neither
     client_breaks: Whole = 0
     client_pauses: Whole = 0
     client_lazy: Whole = 0

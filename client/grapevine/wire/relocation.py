@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from grapevine.wire.fields import Addresses, Count, Id, Name, NameList, Number, Seconds
+from grapevine.wire.fields import Addresses, AttributeBytes, Count, Id, Name, NameList, Number, Seconds
 from grapevine.wire.limits import LIST_ENTRIES, ROOT_PATH_BROKERS
 
 TRACE = 1  # type of the extension record of a traced publication
@@ -38,6 +38,7 @@ def decode_trace(value: bytes) -> tuple[SessionId, int, bool] | None:
 
 
 Way: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=ROOT_PATH_BROKERS * 2)]
+Ways: TypeAlias = Annotated[tuple[Way, ...], msgspec.Meta(max_length=LIST_ENTRIES)]
 
 
 class NeighbourDelay(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -118,7 +119,9 @@ class RelocationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TraceInformationRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """GRAPE's TIR: what did you and those behind you note of this session?"""
+    """GRAPE's TIR: what did you and those behind you note of this session? `direct` are primary paths, the
+    first broker of each a neighbour of the receiver, to brokers that soft links past it served; `served` is
+    whether it got any of the session itself."""
 
     kind: ClassVar[int] = 103
     origin: Id
@@ -127,6 +130,8 @@ class TraceInformationRequest(msgspec.Struct, frozen=True, array_like=True, gc=F
     publisher: Id
     publisher_incarnation: Id
     deadline_s: Seconds
+    served: bool = True
+    direct: Ways = ()
 
 
 class TraceInformationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -256,13 +261,26 @@ class RoundTripsAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     round_trips: RoundTrips
 
 
+class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """POP's, over a primary link: a traced publication with these attributes passed you by a soft link, or
+    came to you without all that is behind you. How many subscribers at and behind you get it?"""
+
+    kind: ClassVar[int] = 114
+    origin: Id
+    incarnation: Id
+    number: Count
+    publisher: Id
+    publisher_incarnation: Id
+    attributes: AttributeBytes
+
+
 RelocationMessage: TypeAlias = (
     TraceResult | RelocationRequest | RelocationAnswer | TraceInformationRequest | TraceInformationAnswer
     | Relocate | Paused | Migrate | MigrationUpdate | MigrationComplete | Relocated | RelocateEnd
-    | RoundTripsRequest | RoundTripsAnswer
+    | RoundTripsRequest | RoundTripsAnswer | Probe
 )  # fmt: skip
 RELOCATION: tuple[type[RelocationMessage], ...] = (
     TraceResult, RelocationRequest, RelocationAnswer, TraceInformationRequest, TraceInformationAnswer,
     Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd,
-    RoundTripsRequest, RoundTripsAnswer,
+    RoundTripsRequest, RoundTripsAnswer, Probe,
 )  # fmt: skip

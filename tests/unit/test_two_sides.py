@@ -1,0 +1,41 @@
+"""A broker that has gone elsewhere while its former neighbour still waits for it: two sides name it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from grapevine.filters.normal import EVERYTHING
+from grapevine.wire.mesh import Nearby
+from grapevine.wire.messages import Subscription
+from overlay.links.session import Peer
+from overlay.profiles import tree_broker
+from overlay.settings import CoreSettings, OverlaySettings
+from overlay.softlinks.excludes import Tap
+from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.strategies import Chooser, choose_links_s1, choose_links_s2
+from tools.simulator.tables import behaviour
+
+FORMER, PRESENT, GONE = 1, 3, 8
+
+
+@pytest.mark.parametrize("printed", [choose_links_s1, choose_links_s2])
+@pytest.mark.parametrize("first", [FORMER, PRESENT])
+def test_what_is_for_it_goes_where_its_subscription_came_from(printed: Chooser, first: int) -> None:
+    settings = CoreSettings(overlay=OverlaySettings(delta=4, ordered=False))
+    core = tree_broker("here", 1, settings, Random(1))
+    table = behaviour(core, Shortcuts).table
+    for side in (first, FORMER + PRESENT - first):
+        core.peers[side] = Peer(core, side, f"b{side}")
+        branch = (Nearby(side, f"b{side}", (), 0), Nearby(GONE, "b8", (), side))
+        table.master.hear(side, branch)
+    table.candidates[GONE] = Tap()
+    table.printed = printed
+    table.rebuild()
+    for side in (FORMER, PRESENT):
+        wanted = table.groups.enter(
+            Subscription(GONE, side, GONE, (GONE, side), EVERYTHING), core.peers[side]
+        )
+        hops, _ = table.choose(None, [wanted])
+        assert [hop.id for hop in hops] == [side]
