@@ -225,7 +225,7 @@ class Block(Slotted):
 
     def bytes(self) -> int:
         arrays = self._cells.nbytes + self._labels.nbytes + self._groups.nbytes + self._slots.owners.nbytes
-        lists = 16 * self.capacity + 3 * self.capacity // 8
+        lists = 16 * self.capacity + (3 + len(self._kept)) * self.capacity // 8
         return arrays + lists + sum(table.nbytes for table in self.tables)
 
 

@@ -3,7 +3,8 @@
 It does what `Block._hits` does in small steps: the rows that a publication falls in, ANDed; the ones, listed
 (`listing`); their cells, compared (`desk`). At a few dozen candidates each step is a microsecond or less, so
 that a call more, or looking up the parts of the block, is a hundredth of the whole. Whoever replaces one of
-the arrays makes another function.
+the arrays makes another function. The rows of the first attribute are kept without the slots that are not
+`placed`, which spares one AND in five; whoever changes `placed` clears them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from matching.listing import FIRST, INT, MANY, POSITION, TWO_BYTES, unpacked
 Fall = Callable[[Value | None], tuple[bitarray, float, float]]
 Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
 Find = Callable[[Attributes], list[int]]
+_NOTHING: Any = (None, [], [], None, 0, 0)  # no publication has it
 _frombuffer, _greater, _not = np.frombuffer, np.greater, np.logical_not
 
 
 def finder(
     plan: list[Step],
     placed: bitarray,
+    kept: dict[int, bitarray],
     cells: npt.NDArray[np.float64],
     sids: npt.NDArray[np.int64],
     vector: npt.NDArray[np.float64],
@@ -39,13 +42,26 @@ def finder(
     compare = desk(cells.shape[1])
     places: Any = compare.places if compare.single else ()
     at: memoryview[float] = memoryview(vector)  # type: ignore[arg-type]
-    copy, take, point, below = placed.copy, cells.take, vector.tobytes, compare.below
+    take, point, below = cells.take, vector.tobytes, compare.below
+    (first, cuts_of_first, rows_of_first, _, low_of_first, high_of_first), *others = plan or [_NOTHING]
     kind = 1 + (len(placed).bit_length() + 7) // 8  # its place in what sc_encode writes
 
     def find(attributes: Attributes) -> list[int]:
         get = attributes.get
-        left = copy()
-        for attribute, cuts, numbers, fall, low, high in plan:
+        value = get(first)
+        if type(value) is float:
+            place = bisect_right(cuts_of_first, value)
+            row = kept.get(place)
+            if row is None:
+                row = kept[place] = placed & rows_of_first[place]
+            left = row.copy()
+            at[low_of_first] = value
+            at[high_of_first] = -value
+            steps = others
+        else:
+            left = placed.copy()
+            steps = plan
+        for attribute, cuts, numbers, fall, low, high in steps:
             value = get(attribute)
             if type(value) is float:
                 left &= numbers[bisect_right(cuts, value)]

@@ -61,6 +61,7 @@ class Slotted:
         self._groups = np.zeros(self.capacity, np.uint32)
         self._cells = np.full((self.capacity, 0), -inf)
         self._placed = bitarray(self.capacity, endian="little")  # neither free nor staged
+        self._kept: dict[int, bitarray] = {}  # of it and a row of the first table: see `finder`
         self._take_width()
         self._staged: dict[int, None] = {}
         self._seen = 0  # staged slots that matches had to look at
@@ -162,6 +163,7 @@ class Slotted:
         self._staged.pop(slot, None)
         self._rows[slot] = None
         self._placed[slot] = 0
+        self._kept.clear()
         self._slots.give(slot, row.group)
         self._live -= 1
 
@@ -253,7 +255,8 @@ class Slotted:
             (table.attribute, table.cuts, table.numbers, table.fall, 2 * table.index, 2 * table.index + 1)
             for table in self.tables
         ]
-        self._find = finder(self._plan, self._placed, self._cells, self._sids, self._point)
+        self._kept.clear()
+        self._find = finder(self._plan, self._placed, self._kept, self._cells, self._sids, self._point)
 
     # Bits
 
@@ -270,6 +273,7 @@ class Slotted:
                 self._fill(table, slots, octets, cells)
                 table.placed += len(staged)
             self._placed[staged] = 1
+            self._kept.clear()
             self._staged.clear()
             self._seen = 0
         self._cut_on()
