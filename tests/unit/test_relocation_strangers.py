@@ -1,4 +1,5 @@
-"""Questions of POP and GRAPE that no broker of ours would ask: they cost little and are over in time."""
+"""Questions about relocation that no broker of ours would ask: they cost little, are over in time and break
+nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from random import Random
 import pytest
 
 from grapevine.wire.limits import LIST_ENTRIES
+from grapevine.wire.messages import CensusAnswer, CensusRequest
 from grapevine.wire.relocation import (
     Probe,
     TraceInformationAnswer,
@@ -22,7 +24,7 @@ from overlay.relocate import grape, pop
 from overlay.relocate.relocation import Relocation
 from overlay.relocate.ways import onward
 from overlay.settings import CoreSettings
-from overlay.tree.census import MISSING_MAX
+from overlay.tree.census import MISSING_MAX, Census
 from tools.simulator.tables import behaviour
 
 ASKER, SILENT, UNKNOWN = 1, 2, 1_000
@@ -99,3 +101,33 @@ def test_a_probe_with_bytes_that_are_no_attributes_finds_nobody() -> None:
     relocation.pop.on_probe(asker, Probe(9, 9, 1, 9, 9, b"\xc1rubbish"), 0.0)
     assert core.out.sends == [(TraceResult(9, 9, 1, 0, True), (ASKER,))]
     assert core.refused["attributes"] == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        b'{"threshold":"many"}',
+        b'{"threshold":65536}',  # more than a trace can say
+        b'{"threshold":0}',
+        b'{"weight":"x"}',
+        b'{"gain":"x"}',
+        b'{"algorithm":1}',
+        b'{"nonsense":1}',
+        b"{}",
+    ],
+)
+def test_settings_from_a_stranger_are_checked_as_an_administrators_are(changes: bytes) -> None:
+    core, asker, relocation = broker()
+    before = relocation.settings
+    census = CensusRequest(9, 9, 1, "relocation-set", changes)
+    behaviour(core, Census).on_request(asker, census, 0.0)
+    assert relocation.settings == before
+    core.tick(5.0)
+    assert isinstance(core.out.sends[-1][0], CensusAnswer)
+
+
+def test_settings_that_are_right_are_taken() -> None:
+    core, asker, relocation = broker()
+    census = CensusRequest(9, 9, 1, "relocation-set", b'{"threshold":65535,"algorithm":"grape"}')
+    behaviour(core, Census).on_request(asker, census, 0.0)
+    assert (relocation.settings.threshold, relocation.settings.algorithm) == (65_535, "grape")
