@@ -20,7 +20,7 @@ from bitarray.util import sc_encode
 from grapevine.filters.normal import Value
 from matching.desk import desk
 from matching.interface import Attributes
-from matching.listing import FIRST, INT, MANY, POSITION, TWO_BYTES, unpacked
+from matching.listing import BLOCK, FIRST, INT, MANY, POSITION, TWO_BYTES, unpacked
 
 Fall = Callable[[Value | None], tuple[bitarray, float, float]]
 Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
@@ -37,7 +37,7 @@ def finder(
 ) -> Find:
     """The ids of the placed slots that match. `vector` is for the publication's numbers."""
     compare = desk(cells.shape[1])
-    places: Any = compare.places if compare.single else ()
+    places: Any = compare.places if compare.single and len(placed) <= BLOCK else ()
     at: memoryview[float] = memoryview(vector)  # type: ignore[arg-type]
     copy, take, point, below = placed.copy, cells.take, vector.tobytes, compare.below
     kind = 1 + (len(placed).bit_length() + 7) // 8  # its place in what sc_encode writes
