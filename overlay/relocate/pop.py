@@ -33,6 +33,7 @@ from overlay.tree.routes import Route, Side
 
 ANSWER_S = 10.0  # a trace or a request that nobody answers is over after this
 OPEN_MAX = 10_000  # traces under way at one broker; a probe beyond them is not followed
+SUBSCRIBERS_MAX = 2**63 - 1  # that a result can say; only strangers have so many
 
 
 class Profiled:
@@ -123,7 +124,8 @@ class Pop:
             if isinstance(side, Client):
                 self._traced(side, complete, later)
             elif side.link is link and link is not None:
-                self.core.send(TraceResult(*id, local + sum(counts.values()), complete), link)
+                subscribers = min(local + sum(counts.values()), SUBSCRIBERS_MAX)
+                self.core.send(TraceResult(*id, subscribers, complete), link)
 
         gather = waiting[side.number] = Gather(done)
         probed = []

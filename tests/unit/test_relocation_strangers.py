@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from grapevine.wire import decode, encode
 from grapevine.wire.limits import LIST_ENTRIES
 from grapevine.wire.messages import CensusAnswer, CensusRequest
 from grapevine.wire.relocation import (
@@ -25,15 +26,16 @@ from overlay.relocate.relocation import Relocation
 from overlay.relocate.ways import onward
 from overlay.settings import CoreSettings
 from overlay.tree.census import MISSING_MAX, Census
+from overlay.tree.routes import Fan, Route, streams_of
 from tools.simulator.tables import behaviour
 
-ASKER, SILENT, UNKNOWN = 1, 2, 1_000
+ASKER, SILENT, QUIET, UNKNOWN = 1, 2, 3, 1_000
 
 
 def broker() -> tuple[Core, Peer, Relocation]:
-    """With a neighbour that asks and one that says nothing."""
+    """With a neighbour that asks and two that say nothing."""
     core = tree_broker("here", 1, CoreSettings(), Random(1))
-    for id in (ASKER, SILENT):
+    for id in (ASKER, SILENT, QUIET):
         peer = core.peers[id] = Peer(core, id, f"b{id}")
         peer.link = Link(id, peer.name, Kind.PEER, 0, 0.0)
     core.out.sends.clear()
@@ -131,3 +133,16 @@ def test_settings_that_are_right_are_taken() -> None:
     census = CensusRequest(9, 9, 1, "relocation-set", b'{"threshold":65535,"algorithm":"grape"}')
     behaviour(core, Census).on_request(asker, census, 0.0)
     assert (relocation.settings.threshold, relocation.settings.algorithm) == (65_535, "grape")
+
+
+def test_more_subscribers_than_a_result_can_say_are_said_as_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    core, asker, relocation = broker()
+    others = tuple(peer for peer in core.peers.values() if peer is not asker)
+    route = Route(Fan(others, streams_of([])), (), False)
+    monkeypatch.setattr(relocation.tracer, "route", lambda side, attributes: route)
+    relocation.pop.on_probe(asker, Probe(9, 9, 1, 9, 9, b"\x80"), 0.0)
+    core.out.sends.clear()
+    for other in others:
+        relocation.pop.on_result(other, TraceResult(9, 9, 1, 2**63 - 1, True), 0.0)
+    ((answer, _),) = core.out.sends
+    assert decode(encode(answer)) == TraceResult(9, 9, 1, 2**63 - 1, True)
