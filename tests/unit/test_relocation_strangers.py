@@ -10,9 +10,10 @@ import pytest
 
 from grapevine.wire import decode, encode
 from grapevine.wire.limits import LIST_ENTRIES
-from grapevine.wire.messages import CensusAnswer, CensusRequest
+from grapevine.wire.messages import TRACED, CensusAnswer, CensusRequest, Publication
 from grapevine.wire.relocation import (
     Probe,
+    SessionId,
     TraceInformationAnswer,
     TraceInformationRequest,
     TraceResult,
@@ -96,6 +97,14 @@ def test_probes_are_followed_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> 
     relocation.pop.on_probe(asker, Probe(9, 9, 1, 9, 9, b"\x80"), 0.0)
     assert core.out.sends == [(TraceResult(9, 9, 1, 0, False), (ASKER,))]
     assert core.refused["probes"] == 1 and not relocation.pop._open
+
+
+def test_traced_publications_are_followed_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pop, "OPEN_MAX", 0)
+    _, asker, relocation = broker()
+    publication = Publication(b"\x80", b"", 1, flags=TRACED, publisher=9, incarnation=9)
+    relocation.pop.passes(asker, publication, SessionId(9, 9, 1), 0.0)
+    assert not publication.flags & TRACED and not relocation.pop._open
 
 
 def test_a_probe_with_bytes_that_are_no_attributes_finds_nobody() -> None:
