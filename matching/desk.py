@@ -2,7 +2,8 @@
 
 At a few dozen slots the price of a comparison is that of the calls. numpy compares two arrays of one shape
 in a third of the time that it takes for an array and a row, so the point is laid out once for each slot, as
-bytes; and arrays of every number of rows are made beforehand. All of them lie over the same memory.
+bytes; and arrays of every number of rows are made beforehand. All of them lie over the same memory, and all
+indexes of the process share it: they are asked by one thread.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from bitarray.util import sc_encode
 from grapevine.filters.normal import Value
 from matching.desk import desk
 from matching.interface import Attributes
-from matching.listing import FIRST, INT, MANY, POSITION, TWO_BYTES, unpacked
+from matching.listing import BLOCK, FIRST, INT, MANY, POSITION, TWO_BYTES, unpacked
 
 Fall = Callable[[Value | None], tuple[bitarray, float, float]]
 Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
@@ -40,7 +40,7 @@ def finder(
 ) -> Find:
     """The ids of the placed slots that match. `vector` is for the publication's numbers."""
     compare = desk(cells.shape[1])
-    places: Any = compare.places if compare.single else ()
+    places: Any = compare.places if compare.single and len(placed) <= BLOCK else ()
     at: memoryview[float] = memoryview(vector)  # type: ignore[arg-type]
     take, point, below = cells.take, vector.tobytes, compare.below
     (first, cuts_of_first, rows_of_first, _, low_of_first, high_of_first), *others = plan or [_NOTHING]

@@ -21,7 +21,7 @@ POSITION, INT = np.dtype("<u2"), np.dtype(np.int64)
 _NONE = np.zeros(0, np.int64)
 _frombuffer = np.frombuffer
 FIRST = 2048  # bits that are counted
-_BLOCK = 1 << 16  # bits of which one block has all positions
+BLOCK = 1 << 16  # bits of which one block has all positions
 MANY = 12  # ones among them; from 8 on the vector is not written as 2-byte positions
 
 
@@ -31,7 +31,7 @@ def ones(bits: bitarray) -> Ints:
         return unpacked(bits)
     written = sc_encode(bits)
     head = written[0] + 1  # of little-endian bits
-    if written[head] == TWO_BYTES and len(bits) <= _BLOCK:
+    if written[head] == TWO_BYTES and len(bits) <= BLOCK:
         return _frombuffer(written, POSITION, written[head + 1], head + 2).astype(INT)
     return unpacked(bits) if written[head] else _NONE
 

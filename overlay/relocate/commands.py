@@ -61,9 +61,11 @@ class RelocationCommands(Quiet):
             changes = msgspec.json.decode(argument, type=dict[str, str | float])
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        if "threshold" in changes:
-            changes["threshold"] = int(changes["threshold"])
-        wrong = self.relocation.change(**changes)
+        given: dict[str, Any] = {key: value for key, value in changes.items() if key in SETTABLE}
+        if not (wrong := self._check(given)):
+            if "threshold" in given:
+                given["threshold"] = int(given["threshold"])
+            self.relocation.change(**given)
         return {**self.census.brief(), "wrong": wrong, "algorithm": self.relocation.settings.algorithm}
 
     def _apply(self, argument: bytes) -> Report | None:

@@ -35,6 +35,7 @@ from overlay.relocate.tagging import Tracer
 from overlay.relocate.traces import SessionTrace
 from overlay.relocate.ways import onward, way_to
 from overlay.settings import RelocationSettings
+from overlay.tree.census import MISSING_MAX
 from overlay.tree.duplicates import Source
 from overlay.tree.routes import Side
 
@@ -43,6 +44,7 @@ SETTLE_S = 30.0  # a session whose publications do not settle in this time is as
 ANSWER_S = 10.0
 PINGS_S = 1.0  # a client that does not measure round trips is not waited for longer
 MARGIN = 0.9  # of its own time a broker leaves to the next
+OPEN_MAX = 4096  # questions at a time: who was passed by knows nothing of a session and must ask all the same
 
 
 class TracedSession:
@@ -157,8 +159,8 @@ class Grape:
         trace = self.noted.get(source)
         if trace is None or trace.id != id:
             trace = None if request.served else SessionTrace(id)  # soft links have passed us by
-        if trace is None or id in self._open:
-            answered((), (self.core.name,), now)  # we have restarted since
+        if trace is None or id in self._open or len(self._open) >= OPEN_MAX:
+            answered((), (self.core.name,), now)  # we have restarted since, or are asked too much
             return
         own = trace.answer(self.core.id, self.core.name, self.addresses, self._delays(), self.core.report)
 
@@ -170,7 +172,7 @@ class Grape:
             for answer in gather.answers:
                 traces += answer.traces
                 missing += answer.missing
-            answered(tuple(traces), tuple(missing), later)
+            answered(tuple(traces), tuple(missing[:MISSING_MAX]), later)
 
         gather = self._open[id] = Gather(done)
         ways = onward(trace.sent.union(request.direct))
@@ -195,7 +197,8 @@ class Grape:
                 missing = (core.names.get(broker, f"{broker:x}"),)
                 id = (request.origin, request.incarnation, request.number)
                 gather.answers.append(TraceInformationAnswer(*id, (), missing))
-        gather.deadline = self.core.timers.at(now + request.deadline_s, gather.expire)
+        patience_s = min(request.deadline_s, ANSWER_S)  # whatever another broker names
+        gather.deadline = core.timers.at(now + patience_s, gather.expire)
         gather.start(now)
 
     def on_answer(self, peer: Peer, answer: TraceInformationAnswer, now: float) -> None:

@@ -32,7 +32,8 @@ from overlay.tree.duplicates import Source
 from overlay.tree.routes import Route, Side
 
 ANSWER_S = 10.0  # a trace or a request that nobody answers is over after this
-OPEN_MAX = 10_000  # traces under way at one broker; a probe beyond them is not followed
+OPEN_MAX = 10_000  # traces under way at one broker; what comes beyond them is not followed
+SUBSCRIBERS_MAX = 2**63 - 1  # that a result can say; only strangers have so many
 
 
 class Profiled:
@@ -85,9 +86,9 @@ class Pop:
 
     def passes(self, side: Side, publication: Publication, id: SessionId, now: float) -> None:
         """A traced publication passes. One that is not for all behind us was sent with a probe, and whoever
-        waited for one that is sent again has gone on: these are traced no further."""
+        waited for one that is sent again has gone on: these are traced no further, nor is one too many."""
         peer = whole_side(side)
-        if peer is None or publication.flags & RESENT:
+        if peer is None or publication.flags & RESENT or len(self._open) >= OPEN_MAX:
             publication.flags &= ~TRACED
         else:
             route = self.tracer.route(side, publication.attributes)
@@ -123,7 +124,8 @@ class Pop:
             if isinstance(side, Client):
                 self._traced(side, complete, later)
             elif side.link is link and link is not None:
-                self.core.send(TraceResult(*id, local + sum(counts.values()), complete), link)
+                subscribers = min(local + sum(counts.values()), SUBSCRIBERS_MAX)
+                self.core.send(TraceResult(*id, subscribers, complete), link)
 
         gather = waiting[side.number] = Gather(done)
         probed = []

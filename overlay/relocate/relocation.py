@@ -27,6 +27,7 @@ from overlay.tree.routes import Side
 
 ALGORITHMS = ("off", "pop", "grape")
 PRIORITIES = ("load", "delay")
+THRESHOLD_MAX = 65_535  # a trace says its publication's index in two bytes
 
 
 class Verdict:
@@ -105,8 +106,8 @@ class Relocation(Quiet):
             return f"the priority is one of {', '.join(PRIORITIES)}"
         if not 0 <= settings.weight <= 100:
             return "the weight is a percentage"
-        if settings.threshold < 1:
-            return "the threshold is a number of publications"
+        if not 1 <= settings.threshold <= THRESHOLD_MAX:
+            return f"the threshold is a number of publications, at most {THRESHOLD_MAX}"
         return ""
 
     # --- publications -------------------------------------------------------------------------------

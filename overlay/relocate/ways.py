@@ -42,8 +42,12 @@ def sides_of(route: Route, peers: Mapping[int, Peer]) -> dict[Remote, bool]:
 def onward(ways: Iterable[Way]) -> dict[int, tuple[bool, tuple[Way, ...]]]:
     """By neighbour, the lowest id first: whether it got a copy itself, and the ways from it to brokers that
     were served past it."""
-    found: dict[int, tuple[bool, tuple[Way, ...]]] = {}
+    served: set[int] = set()
+    direct: dict[int, list[Way]] = {}
     for first, *rest in sorted(ways):
-        served, direct = found.get(first, (False, ()))
-        found[first] = (True, direct) if not rest else (served, (*direct, tuple(rest)))
-    return found
+        past = direct.setdefault(first, [])
+        if rest:
+            past.append(tuple(rest))
+        else:
+            served.add(first)
+    return {first: (first in served, tuple(past)) for first, past in direct.items()}

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
+from bitarray import bitarray
 
 from grapevine.filters.normal import Filter, Op, Predicate, Value
 from matching import kernel
 from matching.block import Block
+from matching.finder import finder
 from matching.index import Index
+from matching.listing import BLOCK
 from matching.scan import Scan
 
 
@@ -79,3 +83,11 @@ def test_what_the_scan_finds(attributes: int, monkeypatch: pytest.MonkeyPatch) -
                     pass
             assert sorted(index.match(point)) == sorted(scan.match(point))
     assert min(sizes) == 0 and max(sizes) > 10
+
+
+def test_slots_behind_the_first_65536_are_found_as_well() -> None:
+    """No block has so many now, and it is said elsewhere (`slotted.MAX_CELLS`)."""
+    placed = bitarray(2 * BLOCK, endian="little")
+    placed[[5, BLOCK + 7]] = 1
+    cells, vector = np.zeros((len(placed), 2)), np.zeros(2)
+    assert finder([], placed, cells, np.arange(len(placed)), vector)({}) == [5, BLOCK + 7]
