@@ -90,4 +90,4 @@ def test_slots_behind_the_first_65536_are_found_as_well() -> None:
     placed = bitarray(2 * BLOCK, endian="little")
     placed[[5, BLOCK + 7]] = 1
     cells, vector = np.zeros((len(placed), 2)), np.zeros(2)
-    assert finder([], placed, cells, np.arange(len(placed)), vector)({}) == [5, BLOCK + 7]
+    assert finder([], placed, {}, cells, np.arange(len(placed)), vector)({}) == [5, BLOCK + 7]
