@@ -1,7 +1,9 @@
 """Blocks in a row, so that an index grows by another block and never copies more than one.
 
-A block that has become three quarters empty is left: each change, and each unit of `work`, moves a row of
-it into another one, until it is gone. The columns that the blocks take over from are left the same way.
+A block that has become three quarters empty is left: each removal, one addition in four and each unit of
+`work` move a row of it into another one, until it is gone. The columns that the blocks take over from are
+left the same way. To move a row costs as much as to add one, so additions leave most of it to `work`, which
+is done while nobody waits.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from matching.row import Row, Split
 
 _SHIFT = 20  # a row's slot is (number of its block, slot in it)
 _MASK = (1 << _SHIFT) - 1
+_ADDED = 4  # rows for which one is moved
 _SMALL = 256  # slots; such a block is not worth leaving
 
 
@@ -53,7 +56,7 @@ class Blocks:
         self._live += 1
         self._put(row)
         self._restless = True
-        if self._leaving >= 0:
+        if self._leaving >= 0 and not self._live % _ADDED:
             self._leave(1)
 
     def _put(self, row: Row) -> None:
