@@ -46,3 +46,9 @@ class Soft(Remote):
     def mapped(self) -> bool:
         """Whether anchors are served by it, or wait for it."""
         return self.stage is not Stage.PARKED
+
+    def leads(self, path: tuple[int, ...]) -> bool:
+        """Whether it is a part of the primary path to an anchor, the anchor first. For a while after a broker
+        has gone elsewhere, subscriptions name it on two sides, and the link goes past one of them: what comes
+        for the other by it passes what is held for the broker on the way that is right."""
+        return path[-len(self.path) :] == self.path[::-1]

@@ -305,7 +305,8 @@ class Shortcuts(Quiet):
             assert soft.mapped or not soft.out.unsettled or not self.ordered, soft
             assert soft.mapped == (self.table.mapped.get(soft.id) is soft), soft
         for group in self.table.groups:
-            far = next((self.table.mapped[b] for b in group.path if b in self.table.mapped), group.side)
+            leading = (self.table.mapped[b] for b in group.path if b in self.table.mapped)
+            far = next((soft for soft in leading if soft.leads(group.path)), group.side)
             assert group.hop is far, (group.path, group.hop)
 
 
@@ -321,4 +322,4 @@ def _unsettled(soft: Soft) -> Iterator[tuple[Soft, Publication, Excluded, Wait, 
 def _carried(soft: Soft, group: Group, excluded: Excluded) -> bool:
     """Whether the copy was for this group as well: the link is on its path, and nobody there is excluded. Not
     whether another link leads there: as printed, who gets a copy serves all beyond itself."""
-    return soft.id in group.path and excluded.isdisjoint(group.path)
+    return soft.leads(group.path) and excluded.isdisjoint(group.path)

@@ -78,7 +78,7 @@ class WorkingTable:
         """Find the hop of a group, which may be new, with the number of one that is gone."""
         group.hop = group.side
         for broker in group.path:
-            if broker in self.mapped:
+            if broker in self.mapped and self.mapped[broker].leads(group.path):
                 group.hop = self.mapped[broker]
                 break
             if broker in self.candidates and group.number not in self._taps:

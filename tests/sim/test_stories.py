@@ -309,6 +309,28 @@ def test_a_middle_broker_crashes_and_nothing_settled_is_lost() -> None:
     assert not story.judged()
 
 
+def test_what_is_published_before_an_older_subscription_had_a_way_there_is_not_owed_to_it() -> None:
+    """It was confirmed when nobody advertised, so only b3 has it; b2 fails before the advertisement comes,
+    and when it is back b0 is cut off: the subscription hears of the advertisement, and b0 not of it."""
+    story = Story(4).begin()
+    reader, sender = story.client("reader", 3), story.client("sender", 0)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    story.crash(story.brokers[2])
+    advertisement = sender.advertise(story.anything)
+    story.wait(lambda: advertisement.confirmed)
+    story.wall(story.brokers[0], sender, seconds=4.0)
+    story.brokers[2].start()
+    story.wait(lambda: story.oracle.reach.connected_to(1) == 0b1110)
+    sender.publish({"x": 1})
+    story.wait(lambda: sender.idle)
+    story.wait(lambda: story.oracle.reach.is_tree(4))
+    sender.publish({"x": 2})
+    story.wait(lambda: sender.idle)
+    assert story.received(reader) == [2]
+    assert not story.judged()
+
+
 @pytest.mark.parametrize("with_its_broker", [False, True])
 def test_what_is_settled_while_a_reader_is_cut_off_waits_for_it(with_its_broker: bool) -> None:
     """DECISIONS 2: silent for `stall_s` it holds nobody up, and gets everything when it is back."""

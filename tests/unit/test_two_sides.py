@@ -10,6 +10,7 @@ from grapevine.filters.normal import EVERYTHING
 from grapevine.wire.mesh import Nearby
 from grapevine.wire.messages import Subscription
 from overlay.links.session import Peer
+from overlay.links.soft import Soft, Stage
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.excludes import Tap
@@ -39,3 +40,20 @@ def test_what_is_for_it_goes_where_its_subscription_came_from(printed: Chooser, 
         )
         hops, _ = table.choose(None, [wanted])
         assert [hop.id for hop in hops] == [side]
+
+
+def test_a_soft_link_to_it_is_not_for_what_came_from_its_former_side() -> None:
+    """In order: by the link it would pass what is held for the broker on the way that is right."""
+    core = tree_broker("here", 1, CoreSettings(overlay=OverlaySettings(delta=4)), Random(1))
+    table = behaviour(core, Shortcuts).table
+    for side in (FORMER, PRESENT):
+        core.peers[side] = Peer(core, side, f"b{side}")
+    table.master.hear(PRESENT, (Nearby(PRESENT, "b3", (), 0), Nearby(GONE, "b8", (), PRESENT)))
+    soft = core.soft_out[GONE] = Soft(core, GONE, "b8", True)
+    soft.path, soft.stage = (PRESENT, GONE), Stage.ACTIVE
+    table.rebuild()
+    for side, path, hop in ((FORMER, (GONE, 7, FORMER), FORMER), (PRESENT, (GONE, PRESENT), GONE)):
+        wanted = table.groups.enter(Subscription(GONE, side, GONE, path, EVERYTHING), core.peers[side])
+        hops, _ = table.choose(None, [wanted])
+        assert [one.id for one in hops] == [hop]
+        assert soft.leads(path) == (hop == GONE)

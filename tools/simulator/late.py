@@ -65,9 +65,10 @@ class LateUpdates:
         assert sender is not None
         place = update.path.index(sender.id)
         if place == 2 and not watched.broken:
-            watched.broken = True
-            behind = next(e for e in end.host.ends.values() if self._leads_to(e, update.path[3]))
-            self.plan.network.break_connection(behind, told=True, other_told=True)
+            behind = next((e for e in end.host.ends.values() if self._leads_to(e, update.path[3])), None)
+            if behind is not None:  # else another fault was there first
+                watched.broken = True
+                self.plan.network.break_connection(behind, told=True, other_told=True)
         elif place == 3 and watched.broken and not watched.clogged and end.other is not None:
             watched.clogged = True
             self.plan.counts["late update"] += 1

@@ -100,14 +100,25 @@ def _operation_2_skipped() -> list[Replacement]:
 
 
 def _operation_3_skipped() -> list[Replacement]:
-    move = Advertisements.move
+    """Whether the update turns the advertisement or its own word before that."""
+    move, learn = Advertisements.move, Advertisements._learn
 
-    def silent(self: Advertisements, *arguments: Any) -> None:
+    def quiet(self: Advertisements, call: Any, *arguments: Any) -> None:
         arrived, self.arrived = self.arrived, lambda entry, peer, now: None
-        move(self, *arguments)
+        call(self, *arguments)
         self.arrived = arrived
 
-    return [(Advertisements, "move", silent)]
+    def moved(self: Advertisements, *arguments: Any) -> None:
+        quiet(self, move, *arguments)
+
+    def learned(self: Advertisements, key: Any, item: Any, *arguments: Any) -> None:
+        known = self.table.by_key.get(key)
+        if known is not None and item.moves > known.item.moves:
+            quiet(self, learn, key, item, *arguments)
+        else:
+            learn(self, key, item, *arguments)
+
+    return [(Advertisements, "move", moved), (Advertisements, "_learn", learned)]
 
 
 def _late_epoch_obeyed() -> list[Replacement]:

@@ -35,16 +35,25 @@ _number = _NUMBER.unpack
 
 
 class Counted:
-    """One stretch of time in which a subscription, or an advertisement, counts."""
+    """One stretch of time in which a subscription, or an advertisement, counts. `met` are the brokers that
+    were connected with its home since: a subscription that was confirmed before anybody called for it is
+    known where it was made and nowhere else, and sets out when it hears of the advertisement."""
 
-    __slots__ = ("announced", "begin", "end", "home", "reach")
+    __slots__ = ("announced", "begin", "end", "home", "met", "reach")
 
     def __init__(self, announced: Announced, begin: float, home: int, reach: int) -> None:
         self.announced = announced
         self.begin = begin
         self.end: float | None = None
         self.home = home
-        self.reach = reach
+        self.reach = self.met = reach
+
+    def connect(self, together: int) -> None:
+        """These brokers are connected by now."""
+        if self.reach & together:
+            self.reach |= together
+        if together >> self.home & 1:
+            self.met |= together
 
 
 class Announced:
@@ -135,6 +144,7 @@ class Oracle:
         for known in self._announced[client.index, client.life].values():
             if known.counted is not None and not known.subscribes and broker_name:
                 known.counted.home = self._broker_index[broker_name]
+                known.counted.met |= self.reach.connected_to(known.counted.home)
 
     def session_lost(self, client: ClientHost, since: float, publishes: bool) -> None:
         """The client is attached afresh: its subscriptions have not counted since it lost its link, nor what
@@ -161,8 +171,7 @@ class Oracle:
         for one, _ in self.reach.observe(broker, synced):
             together = self.reach.connected_to(one)
             for counted in self._counting:
-                if counted.reach & together:
-                    counted.reach |= together
+                counted.connect(together)
 
     def link_lost(self, one: int, other: int) -> None:
         self.reach.lose(self.world.now, one, other)
@@ -235,7 +244,8 @@ class Oracle:
         ]
 
     def _invited(self, record: Published) -> int:
-        """The brokers that know of an advertisement for this: the publisher was told their subscriptions."""
+        """The brokers that know of an advertisement for this, and from which subscriptions had a way to its
+        publisher since: it was told them."""
         if self.flooding:
             return -1
         invited = 0
@@ -245,7 +255,7 @@ class Oracle:
                 and not known.subscribes
                 and matches(known.filter, record.attributes)
             ):
-                invited |= known.counted.reach
+                invited |= known.counted.reach & known.counted.met
         return invited
 
     def settled(self, client: ClientHost, first: int, last: int) -> None:
