@@ -142,8 +142,13 @@ class Machine:
         cache = call(uv, "cache", "dir").strip()
         put = self.root / "srv"  # in the machine /tmp is another
         call(uv, "build", "--quiet", "--all-packages", "--wheel", "--out-dir", put, ROOT, timeout_s=180)
-        locked = [uv, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-workspace", "--project", ROOT]
+        locked = (uv, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-workspace", "--project", ROOT)
         call(*locked, "-o", put / "requirements.txt")
+        # `uv sync` leaves wheels in the cache, but not what `pip install` reads before it takes one.
+        looked = (uv, "pip", "install", "--quiet", "--dry-run", "--python", PYTHON, "--target", put / "none")
+        subprocess.run(
+            [*looked, "-r", put / "requirements.txt"], check=False, capture_output=True, timeout=120
+        )
         wheels = [f"/srv/{path.name}" for path in put.glob("*.whl")]
         shutil.copy(uv, put / "uv")  # a checkout under /tmp has it where the machine cannot see it
         here = ("env", f"UV_CACHE_DIR={cache}", "/srv/uv")
