@@ -10,9 +10,8 @@ it reaches the target all subscriptions have, and the client resumes there. O(pa
 
 The old side keeps its subscriptions until then, so that nothing in flight is lost whatever breaks. An
 update is repeated when a link comes back, and who loses the next broker on the path completes in its place.
-A broker obeys an update only if the advertisement has not been moved by a later one. Where no update comes
-because the tree has changed, the advertisement's own word of its moves turns it. The client decides how it
-ends: moved, or aborted, and then it advertises anew at the source as if it had lost its broker.
+A broker obeys an update only if the advertisement has not been moved by a later one. The client decides how
+it ends: moved, or aborted, and then it advertises anew at the source as if it had lost its broker.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ class Advertisements(Quiet):
     def __init__(self, announcements: Announcements, matcher: Callable[[], Matcher]) -> None:
         self.announcements = announcements
         self.table: Table[Advertisement] = Table()
-        self.table.later = lambda word, other: word.moves > other.moves  # DECISIONS 11
         self.index = matcher()  # group: the number of the session that the advertisement came from
         self.publishers: dict[int, dict[AdvertisementEntry, None]] = {}
         self.sources: Counter[tuple[int, int]] = Counter()  # incarnations of publishers, by their number here
@@ -116,7 +115,6 @@ class Advertisements(Quiet):
             self.sources[item.publisher, item.incarnation] += 1
         if change is not Change.SAME:
             self._place(entry, now)
-            self.announcements.sync.check_all(now)
         elif entry.source is source:
             self._spread(entry)  # who was not told while the word was in doubt
         self.await_confirmation(key, gather)
@@ -152,13 +150,8 @@ class Advertisements(Quiet):
 
     def linger(self, entry: AdvertisementEntry, source: Session, now: float) -> None:
         """Publications under it may still come from this side: it is told subscriptions as before, and the
-        advertisement goes back there, as it was told from there, if the side that it has moved to forgets it:
-        should that side know it again, its word must be the later one."""
-        items = self.lingering.setdefault(source, {})
-        if source in entry.sources:
-            items[entry.key] = entry.sources[source][0]
-        else:
-            items.setdefault(entry.key, entry.item)
+        advertisement goes back there if the side that it has moved to forgets it."""
+        self.lingering.setdefault(source, {})[entry.key] = entry.item
         if isinstance(source, Peer) and entry.source is not source:
             self.arrived(entry, source, now)
 

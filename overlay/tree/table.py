@@ -1,8 +1,7 @@
 """What a broker has been told, by whom, and which word counts.
 
 An entry may be known from several sides for a while, because neighbours notice a change of the tree at
-different times. The oldest live source counts; the others are *shadows* that take over when it goes. A word
-that is later by itself (an advertisement that was moved since) counts from when it is heard.
+different times. The oldest live source counts; the others are *shadows* that take over when it goes.
 A source's entries that it does not repeat after its link came back are stale.
 """
 
@@ -46,8 +45,6 @@ class Table(Generic[Item]):
         self._of: dict[Session, dict[Entry[Item], None]] = {}
         # Set while a broker moves: whether a new source's word ends the old one's.
         self.takes_over: Callable[[Session, Session], bool] | None = None
-        # Whether the one word is later than the other, whoever says them.
-        self.later: Callable[[Item, Item], bool] = lambda word, other: False
 
     def __len__(self) -> int:
         return len(self.by_key)
@@ -78,13 +75,6 @@ class Table(Generic[Item]):
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
-        if source is not entry.source and self._outdoes(entry, item, source):
-            if known is not None:
-                _shadow(source, -1)
-            _shadow(entry.source, 1)
-            self._count(entry, source, item)
-            return entry, Change.MOVED
-        if known is None:
             if self._late(entry.source, source) or not _yields(entry.source, source, self._unsaid(entry)):
                 _shadow(source, 1)
                 return entry, Change.SAME
@@ -162,13 +152,6 @@ class Table(Generic[Item]):
     def _late(self, counted: Session, source: Session) -> bool:
         """Whether this is the old side's word, sent before it heard that the new side's has ended it."""
         return self.takes_over is not None and self.takes_over(source, counted)
-
-    def _outdoes(self, entry: Entry[Item], item: Item, source: Session) -> bool:
-        """Whether this word is later than the one that counts: then it counts, however far the two links are.
-        Never that of one whose link ends, nor the old side's."""
-        if not self.later(item, entry.item) or (isinstance(source, Peer) and source.going):
-            return False
-        return not self._late(entry.source, source)
 
     def _new(self, key: Key, item: Item, source: Session) -> Entry[Item]:
         if self._free:

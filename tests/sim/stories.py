@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from grapevine.client.session import AdvertisementState, SubscriptionState
 from grapevine.filters import parse
-from grapevine.wire.identity import identify
 from grapevine.wire.messages import Message
 from overlay.core import Core
 from overlay.profiles import tree_broker
@@ -108,19 +107,6 @@ class Story(Simulation):
 
     def wall(self, *inside: ClientHost | BrokerHost, seconds: float) -> None:
         self.network.wall_off(frozenset(host.index for host in inside), self.world.now + seconds)
-
-    def crash(self, broker: BrokerHost) -> None:
-        broker.crash()
-        self.watcher.crashed(broker)
-
-    def candidates(self, broker: int, *others: int) -> None:
-        """What it is configured with, from its next start on."""
-        self._neighbours[broker] = tuple(f"sim://b{other}" for other in others)
-
-    def relocate(self, host: ClientHost, source: BrokerHost, target: BrokerHost) -> None:
-        """Ask a publisher to move."""
-        assert source.core is not None
-        assert self.faults.relocate(source, source.core.clients[identify(host.name)], target) is not None
 
     def received(self, host: ClientHost) -> list[int]:
         """The x of everything this client has, in the order of publication."""

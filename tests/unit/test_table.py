@@ -121,30 +121,3 @@ def test_a_late_word_of_the_old_side_does_not_end_that_of_the_new(core: Core) ->
     table.learn(KEY, "word", new)
     assert table.learn(KEY, "word", old)[1] is Change.SAME
     assert table.by_key[KEY].source is new
-
-
-@pytest.mark.parametrize("repeated", [False, True])
-@pytest.mark.parametrize("state", [SYNCED, FRESH])
-def test_a_later_word_counts_whoever_says_it(core: Core, state: dict[str, bool], repeated: bool) -> None:
-    """A publisher has moved, and the tree's way to it is not the one by which the others were told."""
-    table: Table[int] = Table()
-    table.later = lambda word, other: word > other
-    old, new = neighbour(core, 1, **SYNCED), neighbour(core, 2, **state)
-    table.learn(KEY, 1, old)
-    if repeated:
-        assert table.learn(KEY, 1, new)[1] is Change.SAME
-    entry, change = table.learn(KEY, 2, new)
-    assert change is Change.MOVED and (entry.source, entry.item) == (new, 2)
-    assert (old.shadows, new.shadows) == (1, 0)
-    assert table.learn(KEY, 1, old)[1] is Change.SAME and entry.source is new
-    assert table.forget(entry, new) is Change.MOVED and (entry.source, entry.item) == (old, 1)
-    table.validate()
-
-
-def test_a_later_word_of_a_neighbour_that_goes_does_not_count(core: Core) -> None:
-    table: Table[int] = Table()
-    table.later = lambda word, other: word > other
-    stays, leaver = neighbour(core, 1, **SYNCED), neighbour(core, 2, **SYNCED)
-    leaver.held = True
-    table.learn(KEY, 1, stays)
-    assert table.learn(KEY, 2, leaver)[1] is Change.SAME

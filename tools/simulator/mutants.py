@@ -100,25 +100,14 @@ def _operation_2_skipped() -> list[Replacement]:
 
 
 def _operation_3_skipped() -> list[Replacement]:
-    """Whether the update turns the advertisement or its own word before that."""
-    move, learn = Advertisements.move, Advertisements._learn
+    move = Advertisements.move
 
-    def quiet(self: Advertisements, call: Any, *arguments: Any) -> None:
+    def silent(self: Advertisements, *arguments: Any) -> None:
         arrived, self.arrived = self.arrived, lambda entry, peer, now: None
-        call(self, *arguments)
+        move(self, *arguments)
         self.arrived = arrived
 
-    def moved(self: Advertisements, *arguments: Any) -> None:
-        quiet(self, move, *arguments)
-
-    def learned(self: Advertisements, key: Any, item: Any, *arguments: Any) -> None:
-        known = self.table.by_key.get(key)
-        if known is not None and item.moves > known.item.moves:
-            quiet(self, learn, key, item, *arguments)
-        else:
-            learn(self, key, item, *arguments)
-
-    return [(Advertisements, "move", moved), (Advertisements, "_learn", learned)]
+    return [(Advertisements, "move", silent)]
 
 
 def _late_epoch_obeyed() -> list[Replacement]:
