@@ -108,6 +108,10 @@ class Story(Simulation):
     def wall(self, *inside: ClientHost | BrokerHost, seconds: float) -> None:
         self.network.wall_off(frozenset(host.index for host in inside), self.world.now + seconds)
 
+    def crash(self, broker: BrokerHost) -> None:
+        broker.crash()
+        self.watcher.crashed(broker)
+
     def received(self, host: ClientHost) -> list[int]:
         """The x of everything this client has, in the order of publication."""
         had = self.oracle._had[host.index, host.life]
