@@ -1,6 +1,7 @@
 """Builds the compiled inner loops into the broker's wheel, or into the tree of an editable install.
 
-Where there is no compiler, or it fails, the wheel is built without them and Python does the same.
+Where there is no compiler, or it fails, the wheel is built without them and Python does the same; with
+GRAPEVINE_KERNEL=required that is an error instead. CFLAGS are added to the compiler's words.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = {"matching/kernel.c": "_kernel", "overlay/tree/runs.c": "_runs", "daemon/packing.c": "_packing"}
+SOURCES = {"matching/kernel.c": "_kernel", "overlay/data/runs.c": "_runs", "daemon/packing.c": "_packing"}
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg, misc]
@@ -29,6 +30,8 @@ class KernelHook(BuildHookInterface):  # type: ignore[type-arg, misc]
                 compile_kernel(source, built)
             except (OSError, subprocess.SubprocessError) as reason:
                 built.unlink(missing_ok=True)
+                if os.environ.get("GRAPEVINE_KERNEL") == "required":
+                    raise
                 self.app.display_warning(f"{name} is not compiled, Python does the same: {reason}")
                 continue
             build_data["pure_python"] = False
@@ -40,7 +43,7 @@ def compile_kernel(source: Path, built: Path) -> None:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     include = sysconfig.get_paths()["include"]
     part = built.with_name(f".{built.name}.{os.getpid()}")  # two installs at once must not see half a file
-    flags = ["-O3", "-shared", "-fPIC", f"-I{include}"]
+    flags = ["-O3", "-shared", "-fPIC", f"-I{include}", *shlex.split(os.environ.get("CFLAGS", ""))]
     subprocess.run(
         [*compiler, *flags, str(source), "-o", str(part)], check=True, capture_output=True, timeout=120
     )

@@ -29,13 +29,13 @@ from grapevine.wire.mesh import Nearby
 from grapevine.wire.messages import Batch, Publication, Subscription
 from matching.index import Index
 from overlay.core import Core
-from overlay.links.session import Peer
-from overlay.links.soft import Soft, Stage
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Soft, Stage
 from overlay.softlinks.strategies import choose_links_s1, choose_links_s2
 from overlay.softlinks.working import WorkingOverlayMap
+from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ class Place:
         random = Random(2)
         far = sorted(b for b, distance in self.master.distance.items() if distance > 1)
         for broker in random.sample(far, SOFT_LINKS):
-            soft = self.core.soft_out[broker] = Soft(self.core, broker, f"b{broker}", True)
+            soft = self.shortcuts.softs.out[broker] = Soft(self.core, broker, f"b{broker}", True)
             soft.path, soft.stage = self.master.path(broker), Stage.ACTIVE
         self.source = Peer(self.core, 9, "b9")
         self.sequence = count(1)
@@ -88,7 +88,7 @@ class Place:
 
     def choose_by(self, strategy: str) -> None:
         soft, self.table.printed = STRATEGIES[strategy]
-        for link in self.core.soft_out.values():
+        for link in self.shortcuts.softs.out.values():
             link.stage = Stage.ACTIVE if soft else Stage.PARKED
         self.table.rebuild()
 
@@ -99,8 +99,7 @@ class Place:
         run = [self._publication(value) for value in values]
         parts = [[each] for each in run] if known == "new" else [run]
         batches = [Batch(0, 1, 0, 0, 0, part) for part in parts]
-        forward = self.core.forward
-        assert forward is not None
+        forward = self.core.forward.call
         if known != "cached":
             self.subscriptions.generation += 1
         began = process_time()
@@ -118,7 +117,7 @@ class Place:
         return Publication(attributes, b"", next(self.sequence), publisher=7, incarnation=1)
 
     def _clear(self) -> None:
-        for session in (*self.core.peers.values(), *self.core.soft_out.values()):
+        for session in (*self.core.peers.values(), *self.shortcuts.softs.out.values()):
             session.out.queue.clear()
             session.out.exclusions.clear()
             session.out.waits.clear()
@@ -146,7 +145,7 @@ def timed(call: Callable[[], object], times: int) -> float:
 
 
 def rebuilds(place: Place) -> list[Row]:
-    links = [*place.core.peers, *place.core.soft_out]
+    links = [*place.core.peers, *place.shortcuts.softs.out]
     rows = [
         {
             "what": "working overlay map",

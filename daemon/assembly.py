@@ -14,13 +14,18 @@ from pathlib import Path
 from random import Random
 
 from daemon.clock import Clock
+from daemon.dataset_log import DiskDatasetLog
 from daemon.delivery_log import DeliveryLog
 from daemon.errors import Failure
+from daemon.journal import JournalThread
+from daemon.journal_files import DiskFiles
 from daemon.keys import Keys, keys_directory, publish
 from daemon.link_news import LinkNews
 from daemon.logs import log, set_level
 from daemon.loop import Loop
 from daemon.receiving import Receiver
+from daemon.records import Records, adopt_files
+from daemon.results import DiskResults
 from daemon.sending import Sender
 from daemon.settings import Settings
 from daemon.settings.checks import path_mistake
@@ -32,13 +37,14 @@ from daemon.watch import Watch
 from daemon.wires import Door, Wires
 from daemon.zap import Gate
 from grapevine.filters import NOTHING, Filter
+from overlay.channels.store import Disks
 from overlay.core import Core
-from overlay.feeding.numbers import Mark
-from overlay.feeding.staging import QueryState
+from overlay.journal.files import DiskFailed, DiskFull
+from overlay.journal.journal import Opened
+from overlay.journal.opening import open_journal
+from overlay.journal.recovery import Unreadable
 from overlay.outbox import Event
-from overlay.profiles import Fed, tree_broker
-
-Neighbours = tuple[tuple[str, tuple[str, ...]], ...]
+from overlay.profiles import Start, build
 
 
 def broker_name(settings: Settings) -> str:
@@ -56,6 +62,7 @@ class Assembly:
         self.keys = self._make_keys() if settings.security.curve else None
         self.context = new_context(settings.security.curve)
         self.delivery_log: DeliveryLog | None = None
+        self.journal: JournalThread | None = None
         self.doors: list[Door] = []
         try:
             self._connect()
@@ -86,6 +93,7 @@ class Assembly:
         self.wires = Wires(self.watch, settings.transport.connections)
         if self.keys is not None:
             self.core.granted = self._granted
+            self.core.may_connect = lambda key: self.keys is not None and self.keys.grant(key) is not None
         self.loop = self._make_loop()
         self.loop.at_intervals(self.upkeep)
         if settings.delivery_log.mode != "off":
@@ -109,30 +117,56 @@ class Assembly:
     def _make_core(self) -> Core:
         now = self.clock()
         incarnation = self.state.incarnation(now)
-        known: Neighbours = self.state.read("neighbours", Neighbours, ())
-        seed = Random(os.urandom(16))
-        settings = self.settings.core()
+        self.records = Records(self.state.path)
+        adopt_files(self.records)
         self.spool = DiskSpool(self.state.path / "staged")
-        fed = Fed(
-            self.spool,
-            self.state.read("feeding", tuple[QueryState, ...], ()),
-            self.state.read("numbers", tuple[Mark, ...], ()),
-        )
-        core = tree_broker(
-            self.name,
-            incarnation,
-            settings,
-            seed,
-            self.addresses,
-            known,
-            self.upkeep.index,
-            fed,
-            parent=self.state.read("parent", str, ""),
-            coordinator="coordinator" in self.settings.broker.roles,
-            places=self.state.read("places", tuple[str, ...], ()),
+        opened = self._open_journal(incarnation) if self.settings.journal.enabled else None
+        core = build(
+            Start(
+                self.name,
+                incarnation,
+                self.settings.core(),
+                Random(os.urandom(16)),
+                self.addresses,
+                self.upkeep.index,
+                self.records.tables,
+                frozenset(self.settings.broker.roles),
+                self.spool,
+                opened,
+                self._make_disks(),
+                self.settings.broker.backend,
+            )
         )
         core.add(LinkNews())
         return core
+
+    def _open_journal(self, incarnation: int) -> Opened:
+        """What is on disk is read, and what may be gone after the next power cut is written anew."""
+        said = self.settings.journal
+        path = Path(said.dir).expanduser() if said.dir else self.state.path / "journal"
+        files = DiskFiles(path)
+        try:
+            writer, opened = open_journal(files, incarnation)
+        except (Unreadable, DiskFailed) as error:
+            raise Failure(f"journal {path}: {error}") from None
+        except DiskFull:
+            raise Failure(f"journal {path}: no room to write its last segment anew: free some") from None
+        if opened.holes:
+            log.error("the journal has lost %d positions to a damaged disk", opened.holes)
+            if said.on_rot == "stop":
+                raise Failure(f'journal {path} is damaged, and journal.on_rot is "stop": restore a copy')
+        if opened.torn:
+            log.warning("the journal's last %d bytes were not finished and do not count", opened.torn)
+        self.journal = JournalThread(files, writer)
+        self.journal.start()
+        return opened
+
+    def _make_disks(self) -> Disks | None:
+        """What a back end keeps."""
+        if "backend" not in self.settings.broker.roles:
+            return None
+        path = self.state.path / "channels"
+        return Disks(DiskDatasetLog(path / "datasets"), DiskResults(path / "results"))
 
     def _make_loop(self) -> Loop:
         core, wires, transport = self.core, self.wires, self.settings.transport
@@ -141,7 +175,7 @@ class Assembly:
         for door in self.doors:  # endings are heard of before what came after them
             self.watch.add(door.monitor, partial(receiver.hear_endings, door))
             self.watch.add(door.socket, partial(receiver.drain_door, door))
-        return Loop(
+        loop = Loop(
             core,
             self.clock,
             self.watch,
@@ -149,9 +183,12 @@ class Assembly:
             wires,
             self.sender,
             receiver,
-            self.state,
+            self.records,
             self.log_events,
+            self.journal,
         )
+        loop.stuck_s = self.settings.journal.stuck_s
+        return loop
 
     def _granted(self, link: int) -> tuple[Filter, Filter]:
         """What the key of a link may publish and ask."""
@@ -184,6 +221,7 @@ class Assembly:
             self.keys.further = self._further()
             self.keys.read_again()
         self.sender.limit = settings.links.batch_bytes
+        self.loop.stuck_s = settings.journal.stuck_s
         self.receiver.frames_max, self.wires.limit = transport.drain_frames, transport.connections
         if settings.delivery_log.mode != "off" and self.delivery_log is None:
             self.delivery_log = self._make_delivery_log()
@@ -207,7 +245,10 @@ class Assembly:
         if self.delivery_log is not None:
             self.delivery_log.close()
         self._end_context()
+        if self.journal is not None:
+            self.journal.close()
         self.spool.close()
         if self.control.startswith("ipc:///"):
             Path(self.control.removeprefix("ipc://")).unlink(missing_ok=True)
+        self.records.close()
         self.state.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from daemon import packing
 from matching import kernel
-from overlay.tree import runs
+from overlay.data import runs
 
 
 def missing() -> list[str]:

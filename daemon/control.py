@@ -37,7 +37,11 @@ class Control:
 
     def on_reload(self, link: Link, command: Command, now: float) -> None:
         try:
-            self._answer(link, command, {"restart": self._reload()})
+            restart = self._reload()
+            needs = f"; a restart is needed for {', '.join(restart)}" if restart else ""
+            text = f"{self.core.name} has read its configuration again{needs}"
+            self.core.event(now, "reload", text, by=link.peer, restart=restart)
+            self._answer(link, command, {"restart": restart})
         except ConfigError as error:
             self._answer(link, command, {}, "failed", str(error))
 

@@ -26,6 +26,7 @@ from grapevine.client.keys import (
     find_server,
     load_or_create,
     read_entries,
+    rival,
     write_entry,
 )
 
@@ -38,9 +39,16 @@ def keys_directory(configured: str) -> Path:
 
 
 def publish(directory: Path, name: str, public: str, addresses: Iterable[str]) -> None:
-    """Tell the user's other brokers and clients where this one is and which key it has (none: "")."""
+    """Tell the user's other brokers and clients where this one is and which key it has (none: ""). A broker
+    of the same name that runs would be cut off by that, without a word."""
+    told = tuple(addresses)
     try:
-        write_entry(directory, Entry(name, public, tuple(addresses)))
+        if where := rival(directory, name, public, told):
+            raise Failure(
+                f"another broker named {name} runs at {where} and has its key in {directory}: give this one "
+                "another name (broker.name) or a keys directory of its own (security.keys)"
+            )
+        write_entry(directory, Entry(name, public, told))
     except KeyFileError as error:
         raise Failure(f"{error}; change security.keys or its permissions") from None
 

@@ -14,11 +14,12 @@ from time import perf_counter
 import zmq
 
 from daemon.clock import Clock
+from daemon.journal import JournalThread
 from daemon.logs import log
 from daemon.receiving import Receiver
+from daemon.records import Records
 from daemon.sending import Sender
 from daemon.sockets import Sockets
-from daemon.state import State
 from daemon.watch import Watch
 from daemon.wires import Wire, Wires
 from overlay.core import Core
@@ -28,6 +29,9 @@ from overlay.outbox import Event, Open, Outbox
 IDLE_S = 0.5  # the longest sleep
 RETRY_S = 0.002  # between two attempts to send what a socket did not take
 SWEEP_S = 5.0
+WEIGH_BYTES = 2 * 1024 * 1024  # sent, before those under way are counted, and for each wire so many more
+WEIGH_EACH_BYTES = 4096
+JOURNAL_S = 1.0  # between two looks whether the journal's disk answers
 ADMIN_IDLE_S = 60.0  # an administrator's link is forgotten after this silence
 
 
@@ -45,8 +49,9 @@ class Loop:
         wires: Wires,
         sender: Sender,
         receiver: Receiver,
-        state: State,
+        records: Records,
         log_events: Callable[[list[Event]], None],
+        journal: JournalThread | None = None,
     ) -> None:
         self.core = core
         self.clock = clock
@@ -54,9 +59,12 @@ class Loop:
         self.sockets = sockets
         self.wires = wires
         self.sender = sender
+        self._weighed = 0  # bytes that had been sent when those under way were last counted
         self.receiver = receiver
-        self.state = state
+        self.records = records
         self.log_events = log_events
+        self.journal = journal
+        self.stuck_s = 30.0  # a disk that takes longer for one group is taken for broken
         self.busy_s = 0.0
         self.turns = 0
         self.slowest_turn_s = 0.0
@@ -67,6 +75,9 @@ class Loop:
         self._eager = False  # something is left to do: do not sleep
         self.at_intervals(self._sweep)
         self.at_intervals(receiver.review)
+        if journal is not None:
+            watch.add(journal.eventfd, self._read_journal)
+            self.at_intervals(self._watch_journal)
 
     def at_intervals(self, call: Callable[[float], float]) -> None:
         """`call(now)` returns when it is due again."""
@@ -123,14 +134,20 @@ class Loop:
         """Calls into the core on the way (a peer is gone, a link is up) fill the lists for the next turn."""
         if not out:
             return
-        for record in out.journal:
-            self.state.write(record.key, record.value)
+        if out.journal:
+            self.records.write(out.journal)
+        if out.appends:
+            assert self.journal is not None
+            self.journal.put(out.appends)
         for wanted in out.opens:
             self._open(wanted, now)
         if out.sends:
             self.sender.send_all(out.sends)
         if out.batches:
             self.sender.send_batches(out.batches, out.chunks)
+            if self.sender.bytes - self._weighed > max(WEIGH_BYTES, WEIGH_EACH_BYTES * len(self.wires)):
+                self._weighed = self.sender.bytes
+                self.core.weigh()
         if out.logs:
             self.log_events(out.logs)
         for number in out.closes:
@@ -140,6 +157,29 @@ class Loop:
         out.clear()
         if fatal:
             raise Fatal(fatal)
+
+    # --- the journal -----------------------------------------------------------------------------
+
+    def _read_journal(self, now: float) -> bool:
+        """What the journal's thread has written since."""
+        journal = self.journal
+        assert journal is not None
+        for written in journal.take():
+            self.core.persisted(*written, now)
+        while journal.holes:
+            hole = journal.holes.popleft()
+            log.error("the journal has rotted at positions %d to %d", hole.first, hole.last)
+            self.core.rotten(hole.first, hole.last, now)
+        if journal.failed:
+            raise Fatal(f"the journal cannot go on: {journal.failed}")
+        return False
+
+    def _watch_journal(self, now: float) -> float:
+        journal = self.journal
+        assert journal is not None
+        if journal.stuck_s() > self.stuck_s:
+            raise Fatal(f"the journal's disk has not answered for {self.stuck_s:.0f} s")
+        return now + JOURNAL_S
 
     # --- links -----------------------------------------------------------------------------------
 

@@ -64,6 +64,11 @@ class Metrics:
         loop, receiver, sender = parts.loop, parts.receiver, parts.sender
         for name, what, value in (
             ("frames_received_total", "Frames read.", receiver.frames),
+            (
+                "publications_received_total",
+                "Publications read, of clients and brokers.",
+                receiver.publications,
+            ),
             ("frames_sent_total", "Frames sent.", sender.frames),
             ("received_bytes_total", "Bytes read.", receiver.bytes),
             ("sent_bytes_total", "Bytes sent.", sender.bytes),

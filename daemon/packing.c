@@ -142,7 +142,7 @@ static uint8_t *put_all(uint8_t *at, PyObject *publications, Py_ssize_t *offset)
     return at;
 }
 
-static PyObject *pack(PyObject *self, PyObject *arguments) {
+static PyObject *pack(PyObject *Py_UNUSED(self), PyObject *arguments) {
     PyObject *publications, *members;
     Py_ssize_t offset[FIELDS];
     if (!PyArg_ParseTuple(arguments, "O!O", &PyList_Type, &publications, &members)) return NULL;
@@ -330,7 +330,7 @@ static int get_all(Reader *reader, int numbers, PyTypeObject *type, Py_ssize_t *
     return 1;
 }
 
-static PyObject *unpack(PyObject *self, PyObject *arguments) {
+static PyObject *unpack(PyObject *Py_UNUSED(self), PyObject *arguments) {
     PyObject *members, *others, *found = NULL;
     Py_buffer frame;
     Py_ssize_t offset[FIELDS];
@@ -359,6 +359,8 @@ static PyMethodDef methods[] = {
     {"unpack", unpack, METH_VARARGS, "the publications of a frame, and the numbers before them"},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_packing", NULL, -1, methods};
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT, .m_name = "_packing", .m_size = -1, .m_methods = methods,
+};
 
 PyMODINIT_FUNC PyInit__packing(void) { return PyModule_Create(&definition); }

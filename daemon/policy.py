@@ -2,12 +2,13 @@
 
     [[key]]
     name = "quotes"                       # an entry of the keys directory, or: public = "<40 characters>"
-    roles = ["publisher", "subscriber"]   # also "broker", "admin"
+    roles = ["publisher", "subscriber"]   # also "broker", "admin", "observer"
     publish = "class = 'STOCK'"           # what it may publish; left out: anything
     ask = "class = 'STOCK'"               # what it may subscribe to; left out: anything
 
 Without the file every authorised key may do everything. With it, only the keys in it may do anything, and
 only what it says; an empty file is nobody. A mistake is told with its line, and nothing of the file is taken.
+An observer may say the verbs that only read (overlay.administration.verbs), and nothing else.
 """
 
 from __future__ import annotations
@@ -23,40 +24,15 @@ import msgspec
 from grapevine.client.keys import KEY_CHARS, Entry
 from grapevine.filters import FilterError, parse
 from grapevine.filters.normal import EVERYTHING, Filter
-from grapevine.wire.feeding import AbortBatch, CommitBatch, NoteNumbers, StageBegin, StageEnd, StagePiece
-from grapevine.wire.messages import (
-    Attach,
-    Batch,
-    ClientAdvertise,
-    ClientSubscribe,
-    Command,
-    ExcludingBatch,
-    Hello,
-    Publish,
-)
-from grapevine.wire.relocation import Migrate, Paused
+from grapevine.wire.messages import MESSAGES, Command, Message
+from overlay.administration.verbs import Access, access
 
 FILE = "policy.toml"
-Role = Literal["publisher", "subscriber", "broker", "admin"]
+Role = Literal["publisher", "subscriber", "broker", "admin", "observer"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
-# What needs a role, by the kind of the message. Behind a greeting the core lets a link speak only as what it
-# greeted as; greetings and commands may come on any link, so they stand here too.
-NEEDS: dict[int, frozenset[str]] = {
-    Hello.kind: frozenset(("broker",)),
-    Batch.kind: frozenset(("broker",)),
-    ExcludingBatch.kind: frozenset(("broker",)),
-    Attach.kind: frozenset(("publisher", "subscriber")),
-    Publish.kind: frozenset(("publisher",)),
-    ClientAdvertise.kind: frozenset(("publisher",)),
-    Migrate.kind: frozenset(("publisher",)),
-    Paused.kind: frozenset(("publisher",)),
-    **{
-        message.kind: frozenset(("publisher",))
-        for message in (StageBegin, StagePiece, StageEnd, CommitBatch, AbortBatch, NoteNumbers)
-    },
-    ClientSubscribe.kind: frozenset(("subscriber",)),
-    Command.kind: frozenset(("admin",)),
-}
+# One of these roles is needed, by the kind of the message. Behind a greeting the core lets a link speak only
+# as what it greeted as; greetings and commands may come on any link.
+NEEDS: dict[int, frozenset[str]] = {message.kind: message.gate.roles for message in MESSAGES}
 
 
 class PolicyError(ValueError):
@@ -72,6 +48,18 @@ class Grant(NamedTuple):
     def barred(self) -> frozenset[int]:
         """Kinds of messages that this key may not send."""
         return frozenset(kind for kind, needed in NEEDS.items() if not needed & self.roles)
+
+    @property
+    def watched(self) -> frozenset[int]:
+        """Those, and kinds of which this key may send some: `forbids` decides. One set, so that who may
+        everything is asked one question a frame."""
+        return self.barred if "admin" in self.roles else self.barred | {Command.kind}
+
+    def forbids(self, message: Message) -> bool:
+        """Whether this key may not send a message of a kind that is watched."""
+        if message.kind in self.barred or not isinstance(message, Command):
+            return True
+        return access(message.verb) is not Access.READ
 
 
 FULL = Grant(ROLES)

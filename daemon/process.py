@@ -13,6 +13,7 @@ from daemon.assembly import Assembly
 from daemon.compiled import missing
 from daemon.control import Control
 from daemon.errors import EXIT_FAILED, EXIT_OK, Failure
+from daemon.event_log import EventLog
 from daemon.logs import log
 from daemon.loop import Fatal
 from daemon.measure import Measures
@@ -21,6 +22,7 @@ from daemon.notify import Notify
 from daemon.settings import ConfigError, Settings
 from daemon.settings.reloading import taken
 from daemon.stopping import Stopping
+from overlay.tree.sync import TABLE as TREE
 
 STATUS_S = 10.0
 
@@ -43,20 +45,21 @@ class Process:
         self.started_at = self.parts.clock()
         self.loop.at_intervals(self._report_ready)
         self.loop.at_intervals(Measures(self.loop))
+        self.loop.at_intervals(EventLog(self.core))
         self.loop.at_intervals(self._report_status)
         self.loop.at_intervals(self.stopping)
         if self.notify.watchdog_s:
             self.loop.at_intervals(self._feed_watchdog)
         if settings.http.listen:
-            self._serve_http(settings.http.listen)
+            self._serve_http(settings.http.listen, settings.http.hosts)
 
-    def _serve_http(self, listen: str) -> None:
+    def _serve_http(self, listen: str, hosts: tuple[str, ...]) -> None:
         """Loaded only where it is wanted."""
         from daemon.metrics import Metrics
         from daemon.web import Web
 
         try:
-            web = Web(listen, Metrics(self.parts), self.parts.control, self._why_not_ready)
+            web = Web(listen, Metrics(self.parts), self.parts.control, self._why_not_ready, hosts)
         except Failure:
             self.parts.close()
             raise
@@ -71,6 +74,11 @@ class Process:
 
     def run(self) -> int:
         log.info("listening on %s, control %s", ", ".join(self.parts.addresses), self.parts.control)
+        if not self.settings.security.curve:
+            log.warning(
+                "security.curve is false: nothing on tcp is encrypted, and whoever reaches it may publish, "
+                "subscribe, join as a broker and administer (drain, reload, move)"
+            )
         if slower := missing():
             log.warning(
                 "no compiled loops for %s: slower; install again with a compiler", " and ".join(slower)
@@ -96,9 +104,7 @@ class Process:
         if code == EXIT_OK:
             self.loop.turn()
             if self.core.finished:
-                self.parts.state.write("neighbours", [])
-                self.parts.state.write("parent", "")
-                self.parts.state.write("places", [])
+                self.parts.records.end(TREE)
         self.parts.close()
         log.info("stopped")
         return code

@@ -32,18 +32,25 @@ from grapevine.wire.messages import (
     Command,
     Done,
     ExcludingBatch,
+    ExtendedPublish,
     Hello,
+    HomeBatch,
+    LaneBatch,
     Message,
     Publish,
     Refuse,
     Reset,
 )
+from overlay.administration.verbs import Access, access
 from overlay.core import Core
 from overlay.links.exclusions import shifted
 from overlay.links.session import Kind
 
 GREETINGS = {Hello.kind: Kind.PEER, Attach.kind: Kind.CLIENT, Command.kind: Kind.ADMIN}
-PUBLICATIONS = frozenset((Batch.kind, ExcludingBatch.kind, Publish.kind))
+PUBLICATIONS = frozenset(
+    kind.kind for kind in (Batch, ExcludingBatch, LaneBatch, HomeBatch, Publish, ExtendedPublish)
+)
+DRAIN_BYTES = 8 * 1024 * 1024  # read from one socket before anything is sent
 REVIEW_S = 1.0  # between two looks at the keys
 MISTAKES_MAX = 3  # wrong frames on one link before it is closed
 _RESET = encode(Reset())
@@ -56,10 +63,24 @@ def _refusal(message: Message) -> Message | None:
         f"this key has no role {' or '.join(sorted(NEEDS[message.kind]))} here: its operator has to allow it"
     )
     if isinstance(message, Command):
+        if access(message.verb) is not Access.READ:
+            text = f"this key has no role admin here, and {message.verb} changes something"
         return Answer(message.request, "not-allowed", b"{}", text)
     if isinstance(message, ClientSubscribe | ClientAdvertise):
         return Done(message.request, "not-allowed", text)
     return Refuse("not-allowed", text) if isinstance(message, Attach | Hello) else None
+
+
+def _lane(batch: Batch) -> int:
+    return batch.lane if isinstance(batch, LaneBatch) else 0
+
+
+def _address(frame: zmq.Frame) -> str:
+    """Where a frame came from; a socket of this machine's file system has no address."""
+    try:
+        return str(frame.get("Peer-Address"))
+    except (zmq.ZMQError, ValueError):
+        return ""
 
 
 def _joined(run: Batch | Publish, batch: Batch | Publish) -> bool:
@@ -67,10 +88,18 @@ def _joined(run: Batch | Publish, batch: Batch | Publish) -> bool:
     if run.epoch != batch.epoch or run.first + len(run.publications) != batch.first:
         return False
     if isinstance(batch, Batch) and isinstance(run, Batch):
+        if _lane(batch) != _lane(run):
+            return False
+        if isinstance(batch, LaneBatch) and isinstance(run, LaneBatch):
+            run.exclusions += shifted(batch.exclusions, len(run.publications))
         if isinstance(batch, ExcludingBatch):
             if not isinstance(run, ExcludingBatch):
                 return False
             run.exclusions += shifted(batch.exclusions, len(run.publications))
+        if isinstance(batch, HomeBatch):
+            if not isinstance(run, HomeBatch):
+                return False
+            run.clients += batch.clients
         run.received, run.settled, run.credit = batch.received, batch.settled, batch.credit
     elif run.kind != batch.kind:
         return False
@@ -100,7 +129,10 @@ class Receiver:
         """Read what a ROUTER has; True if the limit was reached and there may be more."""
         recv = door.socket.recv
         wires = door.wires
+        enough = self.bytes + DRAIN_BYTES
         for _ in range(self.frames_max):
+            if self.bytes > enough:
+                break
             try:
                 identity = recv(zmq.NOBLOCK)
             except zmq.Again:
@@ -135,9 +167,13 @@ class Receiver:
 
     def drain_dealer(self, wire: Wire, now: float) -> bool:
         recv = wire.socket.recv
+        enough = self.bytes + DRAIN_BYTES
         for _ in range(self.frames_max):
             if wire.socket.closed:
                 return False
+            if self.bytes > enough:
+                self.hand_over(now)
+                return True
             try:
                 frame = recv(zmq.NOBLOCK, False)
             except zmq.Again:
@@ -194,7 +230,7 @@ class Receiver:
             self.refused["wrong"] += 1
             return None
         grant = self._grant(user) if door.secured else FULL
-        if message.kind in grant.barred:
+        if message.kind in grant.watched and grant.forbids(message):
             self.refused["role"] += 1
             if (refusal := _refusal(message)) is not None:
                 self._answer(door, identity, encode(refusal))
@@ -203,7 +239,7 @@ class Receiver:
         wire = self.wires.enter(door, identity, user, kind, now)
         wire.allow(grant)
         door.came_by(wire, descriptor)
-        self.core.link_up(wire.number, user or door.address, kind, now)
+        self.core.link_up(wire.number, user or door.address, kind, now, address=_address(frame))
         return wire
 
     def _grant(self, user: str) -> Grant:
@@ -230,7 +266,7 @@ class Receiver:
             return
         kind = message.kind
         self.recent.append((wire.number, kind, len(frame)))
-        if kind in wire.barred:
+        if kind in wire.watched and wire.grant.forbids(message):
             self._bar(wire, message, now)
             return
         if kind in PUBLICATIONS:

@@ -14,8 +14,8 @@ import zmq
 
 from daemon.packing import pack
 from daemon.wires import Wire, Wires
-from grapevine.wire.codec import encode, write_batch, write_deliver, write_excluding
-from grapevine.wire.messages import Batch, Deliver, ExcludingBatch, Message, Publication
+from grapevine.wire.codec import encode, write_batch, write_deliver, write_excluding, write_home, write_lane
+from grapevine.wire.messages import Batch, Deliver, ExcludingBatch, HomeBatch, LaneBatch, Message, Publication
 from overlay.core import Core
 from overlay.links.exclusions import part
 from overlay.links.outgoing import Chunk
@@ -71,6 +71,10 @@ class Sender:
                 write_deliver(buffer, *head, batch.subscriptions, wire.protocol)
             elif isinstance(batch, ExcludingBatch):
                 write_excluding(buffer, *head, batch.exclusions)
+            elif isinstance(batch, LaneBatch):
+                write_lane(buffer, *head, batch.lane, batch.exclusions)
+            elif isinstance(batch, HomeBatch):
+                write_home(buffer, *head, batch.clients)
             else:
                 write_batch(buffer, *head)
             size = len(buffer)
@@ -149,6 +153,8 @@ def _parts(batch: Batch | Deliver, count: int) -> Iterator[Batch | Deliver]:
         changed: dict[str, object] = {"first": batch.first + low, "publications": publications[low:high]}
         if isinstance(batch, Deliver):
             changed["subscriptions"] = batch.subscriptions[low:high]
-        elif isinstance(batch, ExcludingBatch):
+        elif isinstance(batch, HomeBatch):
+            changed["clients"] = batch.clients[low:high]
+        elif isinstance(batch, ExcludingBatch | LaneBatch):
             changed["exclusions"] = part(batch.exclusions, low, high)
         yield msgspec.structs.replace(batch, **changed)

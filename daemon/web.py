@@ -2,15 +2,18 @@
 
 One thread serves one request after the other and only reads; the loop does nothing for it. What concerns the
 whole overlay is asked through the control socket like pubctl does, and only verbs that change nothing can be
-asked. Nobody is authenticated here: listen on the loopback, or behind something that asks who it is.
+asked. Nobody is authenticated here: listen on the loopback, or behind something that asks who it is. Who asks
+for another host than this one is turned away: a page of a stranger's could have a name that leads here.
 """
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
+from ipaddress import ip_address
 from socketserver import BaseRequestHandler, TCPServer
 from time import monotonic
 from urllib.parse import parse_qsl, urlsplit
@@ -31,6 +34,7 @@ REQUEST_BYTES = 16_384
 ANSWER_S = 5.0
 BEAT_S = 1.0
 SILENCE_S = 10.0  # of the loop, before the broker counts as ill
+_HOST = re.compile(r"\nhost:([^\r\n]*)", re.IGNORECASE)
 JSON, PLAIN = "application/json", "text/plain; charset=utf-8"
 READABLE = tuple(verb for verb, access in VERBS.items() if access is Access.READ and verb != "config")
 Reply = tuple[HTTPStatus, str, bytes]
@@ -43,13 +47,22 @@ STATUS = {
 
 
 class Web(threading.Thread):
-    def __init__(self, listen: str, metrics: Metrics, control: str, ready: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        listen: str,
+        metrics: Metrics,
+        control: str,
+        ready: Callable[[], str],
+        hosts: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(name="http", daemon=True)
         self._metrics = metrics
         self._control = control
         self._ready = ready  # empty: ready; else why not
         self._clock: Callable[[], float] = lambda: 0.0
         self._beat_at = 0.0
+        own = (listen.rpartition(":")[0].strip("[]"), socket.gethostname(), "localhost", *hosts)
+        self._hosts = {name.lower() for name in own if name}
         self._server = _bind(listen, self)
         host, port = self._server.server_address[:2]
         self.address = f"{host!s}:{port}"
@@ -71,6 +84,16 @@ class Web(threading.Thread):
     def _beat(self, now: float) -> float:
         self._beat_at = now
         return now + BEAT_S
+
+    def is_asked(self, host: str) -> bool:
+        """Whether this request is for us: by an address, by this machine's name, or by one that was given."""
+        name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+        name = name.strip("[]").rstrip(".").lower()
+        try:
+            ip_address(name)
+        except ValueError:
+            return name in self._hosts or name.partition(".")[0] == socket.gethostname().lower()
+        return True
 
     # --- answers ------------------------------------------------------------------------------------
 
@@ -121,7 +144,7 @@ class Web(threading.Thread):
 
 class Handler(BaseRequestHandler):
     """A request and its answer, then good-bye. The library's own handler reads headers as if they were mail,
-    which takes ten times as long as all the rest of a scrape; nothing here depends on a header."""
+    which takes ten times as long as all the rest of a scrape; only the host matters here."""
 
     request: socket.socket
     web: Web
@@ -130,7 +153,12 @@ class Handler(BaseRequestHandler):
         words = self._request_line()
         if words is None:
             return
-        status, kind, body = self._answer(*words)
+        method, target, host = words
+        if host is not None and not self.web.is_asked(host):
+            text = f"{host} is not this host: ask by its address, or name it in http.hosts\n"
+            status, kind, body = HTTPStatus.MISDIRECTED_REQUEST, PLAIN, text.encode()
+        else:
+            status, kind, body = self._answer(method, target)
         head = f"HTTP/1.0 {status.value} {status.phrase}\r\nServer: grapevined\r\nContent-Type: {kind}\r\n"
         try:
             self.request.settimeout(REQUEST_S)
@@ -147,9 +175,9 @@ class Handler(BaseRequestHandler):
             log.exception("a request could not be answered: %s", target)
             return HTTPStatus.INTERNAL_SERVER_ERROR, PLAIN, b"see the broker's log\n"
 
-    def _request_line(self) -> tuple[str, str] | None:
-        """Method and target; the headers are read to their end, so that nothing unread resets the connection.
-        None: it took too long, said too much, or speaks another language."""
+    def _request_line(self) -> tuple[str, str, str | None] | None:
+        """Method, target and the host asked for; the headers are read to their end, so that nothing unread
+        resets the connection. None: it took too long, said too much, or speaks another language."""
         until, read = monotonic() + REQUEST_S, b""
         while b"\r\n\r\n" not in read:
             try:
@@ -160,8 +188,11 @@ class Handler(BaseRequestHandler):
             read += more
             if not more or len(read) > REQUEST_BYTES:
                 return None
-        words = read.partition(b"\r\n")[0].decode("latin-1").split()
-        return (words[0], words[1]) if len(words) == 3 and words[2].startswith("HTTP/") else None
+        line, _, headers = read.decode("latin-1").partition("\r\n")
+        words = line.split()
+        found = _HOST.search("\n" + headers)
+        host = None if found is None else found[1].strip()
+        return (words[0], words[1], host) if len(words) == 3 and words[2].startswith("HTTP/") else None
 
 
 class Server(TCPServer):

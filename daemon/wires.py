@@ -29,7 +29,7 @@ class Wire:
         "address",
         "backlog",
         "backlog_bytes",
-        "barred",
+        "watched",
         "descriptor",
         "door",
         "grant",
@@ -53,7 +53,7 @@ class Wire:
         self.descriptor = -1
         self.user = ""  # the key that it was authorised by; for a DEALER, the key that was dialled
         self.grant = FULL
-        self.barred: frozenset[int] = frozenset()  # kinds of messages that its key may not send
+        self.watched: frozenset[int] = frozenset()  # kinds of messages that its key may not always send
         self.protocol = PROTOCOL_OLDEST  # the newest version that a client speaks
         self.mistakes = 0
         self.heard_at = now
@@ -62,7 +62,7 @@ class Wire:
 
     def allow(self, grant: Grant) -> None:
         self.grant = grant
-        self.barred = grant.barred
+        self.watched = grant.watched
 
     def __repr__(self) -> str:
         return f"{self.kind.name.lower()} link {self.number} ({self.address})"

@@ -61,7 +61,7 @@ class Block(Slotted):
 
     def _below(self, slots: Ints, point: bytes) -> Ints:
         """Those of the slots whose cells are at or below the point."""
-        return slots[self._desk.below(self._cells, slots, point)]
+        return slots[self._scratch.below(self._cells, slots, point)]
 
     def _without_odd(self, slots: Ints, attributes: Attributes) -> Ints:
         """Without the odd ones that do not match after all."""
@@ -204,7 +204,7 @@ class Block(Slotted):
     def _may(self, slots: Ints, point: list[float]) -> Ints:
         """Those below the point, and those of which the cells do not say enough."""
         vague = np.unpackbits(_octets(self._vague), bitorder="little").view(np.bool_)
-        below = self._desk.below(self._cells, slots, self._cell.pack(*point))
+        below = self._scratch.below(self._cells, slots, self._cell.pack(*point))
         return slots[below | vague[slots]]
 
     def _split(self, profile: Profile, slots: Ints, none_plain: bool = False) -> Split:

@@ -1,9 +1,9 @@
 """The match of a block in Python, as one function that has all it needs at hand.
 
 It does what `Block._hits` does in small steps: the rows that a publication falls in, ANDed; the ones, listed
-(`listing`); their cells, compared (`desk`). At a few dozen candidates each step is a microsecond or less, so
-that a call more, or looking up the parts of the block, is a hundredth of the whole. Whoever replaces one of
-the arrays makes another function. The rows of the first attribute are kept without the slots that are not
+(`listing`); their cells, compared (`scratch`). At a few dozen candidates each step takes a microsecond at
+most, so a call more, or looking up the parts of the block, is a hundredth of the whole. Whoever replaces one
+of the arrays makes another function. The rows of the first attribute are kept without the slots that are not
 `placed`, which spares one AND in five; whoever changes `placed` clears them.
 """
 
@@ -19,9 +19,9 @@ from bitarray import bitarray
 from bitarray.util import sc_encode
 
 from grapevine.filters.normal import Value
-from matching.desk import desk
 from matching.interface import Attributes
 from matching.listing import BLOCK, FIRST, INT, MANY, POSITION, TWO_BYTES, unpacked
+from matching.scratch import scratch
 
 Fall = Callable[[Value | None], tuple[bitarray, float, float]]
 Step = tuple[str, list[float], list[bitarray], Fall, int, int]  # attribute, cuts, rows, `fall`, columns
@@ -39,7 +39,7 @@ def finder(
     vector: npt.NDArray[np.float64],
 ) -> Find:
     """The ids of the placed slots that match. `vector` is for the publication's numbers."""
-    compare = desk(cells.shape[1])
+    compare = scratch(cells.shape[1])
     places: Any = compare.places if compare.single and len(placed) <= BLOCK else ()
     at: memoryview[float] = memoryview(vector)  # type: ignore[arg-type]
     take, point, below = cells.take, vector.tobytes, compare.below

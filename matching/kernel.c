@@ -122,7 +122,7 @@ static int fall(PyObject *plan, PyObject *attributes, PyObject *rows, PyObject *
     return failed;
 }
 
-static PyObject *fallen(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *fallen(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     if (count != 3 || !PyList_Check(args[1])) return wrong("plan: no list"), NULL;
     PyObject *rows = PyList_New(0), *point = PyList_New(0), *both = NULL;
     if (rows && point && !PyList_Append(rows, args[0]) && !fall(args[1], args[2], rows, point))
@@ -187,7 +187,7 @@ static int passes(const Question *q, int64_t slot) {
     return j == q->width;
 }
 
-static void each_slot(const Question *q, uint64_t candidates, int64_t first, Hits *hits) {
+static void each_slot(const Question *Py_UNUSED(q), uint64_t candidates, int64_t first, Hits *hits) {
     for (; candidates; candidates &= candidates - 1)
         hits->items[hits->count++] = first + __builtin_ctzll(candidates);
 }
@@ -243,7 +243,7 @@ static int find_slots(Question *q, Hits *hits, PyObject *const *args) {
     return 0;
 }
 
-static PyObject *slots(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *slots(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     Question q;
     Hits hits;
     PyObject *found = NULL;
@@ -264,7 +264,7 @@ static PyObject *as_list(const Hits *hits) {
     return found;
 }
 
-static PyObject *sids(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *sids(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     Question q;
     Hits hits;
     Py_buffer names;
@@ -284,7 +284,7 @@ static PyObject *sids(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     return found;
 }
 
-static PyObject *groups(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *groups(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     Question q;
     Hits hits;
     int64_t seen[SEEN] = {0};
@@ -338,7 +338,7 @@ static int compare(const double *cells, Py_ssize_t stride, Py_ssize_t rows, cons
     return 0;
 }
 
-static PyObject *below(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *below(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     double point[MAX_POINT];
     Py_ssize_t width;
     Py_buffer cells;
@@ -384,7 +384,7 @@ static PyObject *cut(const int64_t *groups, const char *labels, Py_ssize_t count
     return found;
 }
 
-static PyObject *pieces(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *pieces(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     Py_buffer groups, labels;
     PyObject *found = NULL;
     if (count != 2) return wrong("pieces takes 2 arguments"), NULL;

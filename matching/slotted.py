@@ -23,10 +23,10 @@ from grapevine.filters.normal import Op, Predicate
 from matching import cuts
 from matching.bounds import number_bounds
 from matching.cutting import LABEL
-from matching.desk import desk
 from matching.finder import Step, finder
 from matching.octets import Octets
 from matching.row import Row
+from matching.scratch import scratch
 from matching.segments import Segments
 from matching.slots import Slots
 
@@ -246,7 +246,7 @@ class Slotted:
         self._point = np.zeros(width)  # of the publication that is being matched
         self._at: memoryview[float] = memoryview(self._point)  # type: ignore[arg-type]
         self._cell = Struct(f"{width}d")
-        self._desk = desk(width)
+        self._scratch = scratch(width)
         self._plan_match()
 
     def _plan_match(self) -> None:

@@ -1,76 +1,89 @@
 """The broker as a deterministic object: messages, commands, measurements and the time go in, an outbox
 comes out.
 
-The core knows links, sessions, timers and who handles which message; it knows no overlay. Behaviours
-own their tables and message kinds; `profiles` alone puts them together. One thread touches a core, and
-nothing in it reads a clock, draws an unseeded number or opens anything.
+The core knows links and sessions (`lifecycle`), what a broker says (`outputs`), timers and who handles which
+message; it knows no overlay. Behaviours own their tables and message kinds; `profiles` alone puts them
+together. One thread touches a core, and nothing in it reads a clock, draws an unseeded number or opens
+anything.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
 from grapevine.filters.normal import Filter
 from grapevine.wire.identity import identify
-from grapevine.wire.messages import Batch, Command, Marks, Message, Publish, Reset
+from grapevine.wire.messages import (
+    PROTOCOL,
+    Batch,
+    Command,
+    LaneBatch,
+    LaneMarks,
+    Marks,
+    Message,
+    Publish,
+    Reset,
+)
+from overlay.assembly import Slot, check_order
 from overlay.behaviour import Behaviour, Status
 from overlay.dispatch import Dispatch
-from overlay.links.session import Kind, Link, Peer, Remote, Session
-from overlay.links.soft import Soft
-from overlay.outbox import Event, Outbox
+from overlay.lifecycle import Lifecycle
+from overlay.links.lane import Lane
+from overlay.links.session import Remote, Session
+from overlay.outbox import Kept, Outbox
 from overlay.settings import CoreSettings
 from overlay.timers import Timers
 
 if TYPE_CHECKING:
-    from overlay.clients.client import Client
+    from overlay.journal.journal import Journal
 
 Granted = Callable[[int], tuple[Filter, Filter]]  # by the number of the link
 
 
-class Core:
+class Core(Lifecycle):
     def __init__(self, name: str, incarnation: int, settings: CoreSettings, random: Random) -> None:
+        super().__init__()
         self.name = name
         self.id = identify(name)
         self.incarnation = incarnation
+        self.protocol = PROTOCOL  # the newest that we speak
         self.settings = settings
         self.random = random
-        self.out = Outbox()
         self.timers = Timers()
         self.names: dict[int, str] = {self.id: name}  # of brokers; who publishes is in its advertisements
-        self.links: dict[int, Link] = {}
-        self.peers: dict[int, Peer] = {}
-        self.soft_out: dict[int, Soft] = {}  # shortcuts that we dialled
-        self.soft_in: dict[int, Soft] = {}  # and that others dialled to us
-        self.clients: dict[int, Client] = {}  # by id
-        self.numbered: dict[int, Client] = {}  # by session number, the ended ones too
+        self.started_at = 0.0
         self.now = 0.0  # of the current burst, for what is called at its end
-        self.dirty: dict[Session, None] = {}
-        self.behaviours: list[Behaviour] = []
+        self.dirty: dict[Lane, None] = {}
+        self.journal: Journal | None = None  # without one nothing is ever persisted
         self.ready = False  # synchronised with every neighbour known: clients are served
         self.report: dict[str, float] = {}  # the driver's last measurements
-        self.refused: dict[str, int] = {}  # counters of what was not taken, by reason
+        self.leaving = False  # the overlay: takes nobody new
         self.finished = False  # left the overlay: the driver may stop
         self.leave: Callable[[float], None] = self._stop
         self.drain: Callable[[float], None] = lambda now: None  # stop serving clients, before a restart
         self.granted: Granted | None = None  # what the key of a link may publish and ask; None: everything
+        self.may_connect: Callable[[str], bool] = lambda key: True  # whether a key is still let in
         self.review: Callable[[float], None] = lambda now: None  # grants have changed
-        self.forward: Callable[[Remote, Batch, int, float], None] | None = None
-        self.accept: Callable[[Session, Publish, int, float], None] | None = None
-        self.on_transport: Callable[[Link, float], None] | None = None
-        self.on_untaken: Callable[[Link, float], None] | None = None  # a link ended before its greeting
+        self.forward: Slot[Callable[[Lane, Batch, int, float], None]] = Slot("forward")
+        self.accept: Slot[Callable[[Session, Publish, int, float], None]] = Slot("accept")
         self.dispatch = Dispatch()
         self.on = self.dispatch.on
         self.on_greeting = self.dispatch.on_greeting
         self.on_command = self.dispatch.on_command
         self._work: deque[Callable[[float], bool]] = deque()
-        self.session_numbers = count(1)
         self._serials = count((incarnation << 24) + 1)
 
     # --- put together -------------------------------------------------------------------------------
+
+    def assemble(self, behaviours: Sequence[Behaviour]) -> None:
+        """All of them, in the order in which they hear of sessions."""
+        check_order(behaviours)
+        for behaviour in behaviours:
+            self.add(behaviour)
 
     def add(self, behaviour: Behaviour) -> None:
         self.behaviours.append(behaviour)
@@ -82,7 +95,15 @@ class Core:
 
     # --- inputs -------------------------------------------------------------------------------------
 
+    def restore(self, kept: Kept) -> None:
+        """What an earlier life of this broker has kept; before `start`."""
+        for behaviour in self.behaviours:
+            if behaviour.keeps:
+                behaviour.restore(kept.get(behaviour.keeps, {}))
+
     def start(self, now: float) -> None:
+        self.started_at = now
+        self.event(now, "started", f"{self.name} started", incarnation=self.incarnation)
         for behaviour in self.behaviours:
             behaviour.start(now)
 
@@ -93,19 +114,6 @@ class Core:
         for behaviour in self.behaviours:
             behaviour.reconfigured(before, now)
 
-    def link_up(self, number: int, peer: str, kind: Kind, now: float, dial: int = 0) -> None:
-        link = self.links[number] = Link(number, peer, kind, dial, now)
-        if self.on_transport is not None:
-            self.on_transport(link, now)
-
-    def link_down(self, number: int, now: float) -> None:
-        if (link := self.links.pop(number, None)) is None:
-            return
-        if link.session is not None and link.session.link is link:
-            self.suspend(link.session, now)
-        elif link.session is None and self.on_untaken is not None:
-            self.on_untaken(link, now)
-
     def publications(self, number: int, batch: Batch | Publish, now: float) -> None:
         if (link := self.links.get(number)) is None:
             return
@@ -115,18 +123,18 @@ class Core:
             self.send(Reset(), link)
         elif isinstance(batch, Batch) is not isinstance(session, Remote):
             self.refuse("kind")
-        elif (repeated := session.incoming.take(batch.first, len(batch.publications))) < 0:
+        elif (lane := session.lane(batch.lane) if isinstance(batch, LaneBatch) else session) is None:
+            self.refuse("lane")
+        elif (repeated := lane.incoming.take(batch.first, len(batch.publications))) < 0:
             self.refuse("position")
             self.send(Reset(), link)
-        elif isinstance(batch, Batch) and isinstance(session, Remote):
-            if not session.out.marked(batch.received, batch.settled, batch.credit):
+        elif isinstance(batch, Batch):
+            if not lane.out.marked(batch.received, batch.settled, batch.credit):
                 self.refuse("marks")
-            session.touch()
-            assert self.forward is not None
-            self.forward(session, batch, repeated, now)
+            lane.touch()
+            self.forward.call(lane, batch, repeated, now)
         else:
-            assert self.accept is not None and isinstance(batch, Publish)
-            self.accept(session, batch, repeated, now)
+            self.accept.call(session, batch, repeated, now)
 
     def receive(self, number: int, message: Message, now: float) -> None:
         if (link := self.links.get(number)) is None:
@@ -141,7 +149,12 @@ class Core:
             self.send(Reset(), link)
         elif kind == Marks.kind:
             link.session.take_marks(message)  # type: ignore[arg-type]
-        elif (handler := self.dispatch.handler(kind, link.session.kind)) is not None:
+        elif message.gate.since > self.protocol:
+            self.refuse("newer")
+        elif isinstance(message, LaneMarks):
+            if (lane := link.session.lane(message.lane)) is not None:
+                lane.take_marks(message)
+        elif (handler := self.dispatch.handler(message, link.session.kind)) is not None:
             handler(link.session, message, now)
         else:
             self.refuse("kind")
@@ -155,6 +168,25 @@ class Core:
         """The transport takes no more for this link until `writable`."""
         if (link := self.links.get(number)) is not None and link.session is not None:
             link.session.writable = False
+
+    def weigh(self) -> None:
+        """Much has been sent since the last time: whoever has too many bytes under way gets no more."""
+        for link in self.links.values():
+            if link.session is not None:
+                for lane in link.session.every_lane():
+                    lane.out.weigh()
+
+    def persisted(self, done: int, refused: list[tuple[int, int]], room: bool, now: float) -> None:
+        """The journal is on disk up to `done`, but for what found no room; `room`: there is enough again."""
+        self.now = now
+        if self.journal is not None:
+            self.journal.written(done, refused, room, now)
+
+    def rotten(self, first: int, last: int, now: float) -> None:
+        """These positions of the journal cannot be read any more."""
+        self.now = now
+        if self.journal is not None:
+            self.journal.rotten(first, last, now)
 
     def measured(self, report: dict[str, float], now: float) -> None:
         self.report = report
@@ -175,66 +207,19 @@ class Core:
     def flush(self, now: float) -> Outbox:
         """End a burst: everything that is to leave is in the outbox. The driver clears it."""
         self.now = now
+        if self.journal is not None:
+            self.journal.gather(now)
         while self.dirty:
             dirty, self.dirty = self.dirty, {}
-            for session in dirty:
-                session.flush()
-                if session.link is None and isinstance(session, Peer) and not session.held:
-                    # What is held for a leaver's heirs is not waiting for it: it is handed on soon.
-                    if session.out.unsettled >= self.settings.links.window:
-                        self.lose(session, now)
+            for lane in dirty:
+                lane.flush()
         return self.out
 
     # --- for behaviours -----------------------------------------------------------------------------
 
-    def send(self, message: Message, *links: Link) -> None:
-        self.out.sends.append((message, tuple(link.number for link in links)))
-
-    def tell(self, message: Message, *sessions: Session) -> None:
-        """Send to those of the sessions that have a link."""
-        links = tuple(session.link.number for session in sessions if session.link is not None)
-        if links:
-            self.out.sends.append((message, links))
-
     def defer(self, piece: Callable[[float], bool]) -> None:
         """Have `piece(now)` called until it returns False, one bounded step at a time."""
         self._work.append(piece)
-
-    def refuse(self, reason: str) -> None:
-        self.refused[reason] = self.refused.get(reason, 0) + 1
-
-    def note(self, now: float, text: str) -> None:
-        """A line for the broker's log."""
-        self.out.logs.append(Event(now, "note", "", 0, "", (), 0, 0, False, text))
-
-    def close(self, link: Link) -> None:
-        """Give a link up; what remains of its session is the caller's business."""
-        self.links.pop(link.number, None)
-        self.out.closes.append(link.number)
-
-    def suspend(self, session: Session, now: float) -> None:
-        """The session's link is gone. Tables and retention stay; who waits for an answer goes on without."""
-        session.link = None
-        session.writable = True
-        for gather in list(session.gathers):
-            gather.lose(session, now)
-        for behaviour in self.behaviours:
-            behaviour.link_down(session, now)
-
-    def lose(self, session: Session, now: float) -> None:
-        """Give the session up: its positions end as cut, its tables go."""
-        if session.lost:
-            return
-        if (link := session.link) is not None:
-            self.suspend(session, now)
-            self.close(link)
-        session.lost = True
-        if session.lost_timer is not None:
-            session.lost_timer.cancel()
-        session.out.give_up()
-        session.incoming.new_epoch()
-        for behaviour in self.behaviours:
-            behaviour.link_lost(session, now)
 
     def _stop(self, now: float) -> None:
         self.finished = True

@@ -1,7 +1,10 @@
 """Ask several, wait for all, go on once.
 
-A part ends by its answer, by the loss of its link, or all together by the deadline. Confirmations,
-the census, leaving, traces and Delta-moves are gathers; none of them waits in another way.
+A part ends by its answer, when its link breaks, or all together by the deadline. Confirmations are *patient*:
+who cannot be asked just now may know of somebody, so their parts wait for the link's return or its loss
+(DECISIONS 4 and 22). Confirmations, the census, traces, the bans of soft links, POP's and GRAPE's questions
+and the first step of leaving are gathers. Who waits until publications are settled waits for a stream, not
+for an answer: that is not a gather.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ PATIENCE_S = 600.0  # whatever deadline another broker names
 class Gather:
     """`done(gather, now)` is called exactly once, after `start` and when no part is left."""
 
-    __slots__ = ("_done", "_started", "answers", "deadline", "missing", "parts")
+    __slots__ = ("_done", "_started", "answers", "deadline", "missing", "parts", "patient")
 
-    def __init__(self, done: Callable[[Gather, float], None]) -> None:
+    def __init__(self, done: Callable[[Gather, float], None], patient: bool = False) -> None:
         self._done: Callable[[Gather, float], None] | None = done
+        self.patient = patient
         self._started = False
         self.parts: dict[Session, None] = {}
         self.answers: list[Any] = []
@@ -48,8 +52,13 @@ class Gather:
             self.answers.append(value)
             self._leave(session, now)
 
+    def suspend(self, session: Session, now: float) -> None:
+        """The link is broken, and may come back."""
+        if not self.patient:
+            self.lose(session, now)
+
     def lose(self, session: Session, now: float) -> None:
-        """The link is gone: its part is discharged."""
+        """Nobody will answer there: its part is discharged."""
         if session in self.parts:
             self.missing.append(session)
             self._leave(session, now)

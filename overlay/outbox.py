@@ -4,9 +4,11 @@ opens, sends, batches, logs, closes. A control message names all its links, so t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from grapevine.wire.messages import Batch, Deliver, Message
+from overlay.journal.writing import Append
 from overlay.links.outgoing import Chunk
 
 
@@ -18,10 +20,15 @@ class Open(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Small durable state: the driver replaces what it keeps under `key`."""
+    """A row of small durable state: the driver keeps the last value under (table, key), None ends the row.
+    Everything of a drain is on disk before anything else of its outbox is done."""
 
+    table: str
     key: str
-    value: object
+    value: bytes | None
+
+
+Kept = Mapping[str, Mapping[str, bytes]]  # by table and key: what a driver's disk had at start
 
 
 class Event(NamedTuple):
@@ -41,10 +48,11 @@ class Event(NamedTuple):
 
 
 class Outbox:
-    __slots__ = ("batches", "chunks", "closes", "fatal", "journal", "logs", "opens", "sends")
+    __slots__ = ("appends", "batches", "chunks", "closes", "fatal", "journal", "logs", "opens", "sends")
 
     def __init__(self) -> None:
         self.journal: list[Record] = []
+        self.appends: list[Append] = []  # to the log; `core.persisted` answers
         self.opens: list[Open] = []
         self.sends: list[tuple[Message, tuple[int, ...]]] = []
         self.batches: list[tuple[int, Batch | Deliver]] = []
@@ -55,7 +63,14 @@ class Outbox:
 
     def __bool__(self) -> bool:
         return bool(
-            self.sends or self.batches or self.journal or self.opens or self.logs or self.closes or self.fatal
+            self.sends
+            or self.batches
+            or self.appends
+            or self.journal
+            or self.opens
+            or self.logs
+            or self.closes
+            or self.fatal
         )
 
     def batch(self, link: int, batch: Batch | Deliver, chunk: Chunk) -> None:
@@ -64,6 +79,7 @@ class Outbox:
 
     def clear(self) -> None:
         self.journal.clear()
+        self.appends.clear()
         self.opens.clear()
         self.sends.clear()
         self.batches.clear()

@@ -20,8 +20,25 @@ class TreeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     covering: bool = True  # (c)
 
 
+class ChordSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    members: tuple[str, ...] = ()  # addresses of the brokers that the ring begins with
+    successors: int = 4  # length of the list of successors
+    base: int = 2  # fingers at j * base**i: 2 as in Chord, 4 or 16 for shorter ways
+    copies: int = 2  # successors that know a root's members beside it
+    stabilise_s: float = 1.0
+    lost_after_s: float = 5.0  # a silent broker of the ring is given up after this: there are other ways
+    refresh_s: float = 30.0  # members repeat what they want
+    retry_s: float = 1.0  # and sooner what was not answered
+
+
+class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    by: tuple[str, ...] = ("topic",)  # (c) attributes, or attribute/width for cells of a number
+    most: int = 256  # topics of one filter
+
+
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 65_536  # publications a peer may have unsettled with us
+    window_bytes: int = 256 * 1024 * 1024  # under way to a peer and not settled
     lost_after_s: float = 30.0  # suspended links are given up after this
     ping_s: float = 2.0  # silence before a ping; three of them without a word end the link
     greet_s: float = 2.0  # an unanswered HELLO is given up after this
@@ -33,6 +50,7 @@ class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 65_536  # unsettled publications a client may have with us
     queue: int = 100_000  # deliveries that wait for a slow subscriber's credit
+    queue_bytes: int = 256 * 1024 * 1024  # that wait for it or are under way, the transport's copies too
     stall_s: float = 1.0  # a silent subscriber holds settling no longer than this
     subscriptions: int = 200_000  # of one client
     advertisements: int = 10_000
@@ -59,6 +77,21 @@ class RelocationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     moves_per_minute: float = 2.0  # of one publisher
 
 
+class OneHopSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    dimensions: tuple[str, ...] = ()  # (c) searchable attributes, in order
+    seeds: tuple[str, ...] = ()  # addresses of members; none: this is the first
+    policy: str = "price"  # or "adaptive", "response", "amount", "random"
+    join: str = "each"  # or "one": a newcomer takes from the heaviest of each dimension, or from one for all
+    placement: str = "partition"  # (c) or "replicate": every set is everything; "first": one dimension only
+    window: int = 4_096  # publications that one matcher is asked about at a time
+    report_s: float = 1.0  # between two reports of a matcher's load
+    gossip_s: float = 1.0  # between two rounds
+    gossip_fanout: str = "one"  # or "log": with how many members
+    probe_s: float = 0.5  # between two looks at who is there
+    dead_after_s: float = 3.0  # nobody reaches it: its segments are taken over
+    hedge_s: float = 0.25  # a question that is not answered by then is asked elsewhere too
+
+
 class DeliveryLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = "off"  # or "sampled", "all"
     sample: int = 100  # one in so many of each publisher's publications
@@ -73,15 +106,36 @@ class FeedingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_s: float = 30 * 86_400.0  # and for how long after their last use
 
 
+class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    segment_bytes: int = 64 * 1024**2  # of the log in one file
+    custody_s: float = 7 * 86_400.0  # durable publications that are not settled by then are given up
+    custody_bytes: int = 8 * 1024**3  # or when there are more than this
+
+
+class StreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    age_s: float = 7 * 86_400.0  # what is older goes, acknowledged or not
+    bytes: int = 1024**3  # of one stream; the oldest go
+
+
+class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cache_bytes: int = 64 * 1024 * 1024  # of results, for subscribers that come later than others
+
+
 class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlay: OverlaySettings = OverlaySettings()
     tree: TreeSettings = TreeSettings()
+    chord: ChordSettings = ChordSettings()
+    topics: TopicSettings = TopicSettings()
     links: LinkSettings = LinkSettings()
     clients: ClientSettings = ClientSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
     relocation: RelocationSettings = RelocationSettings()
+    onehop: OneHopSettings = OneHopSettings()
     delivery_log: DeliveryLogSettings = DeliveryLogSettings()
     feeding: FeedingSettings = FeedingSettings()
+    journal: JournalSettings = JournalSettings()
+    streams: StreamSettings = StreamSettings()
+    channels: ChannelSettings = ChannelSettings()
 
     def may_follow(self, before: CoreSettings) -> bool:
         """Whether a running broker may change to this: what others were told of it must stay."""
@@ -89,6 +143,19 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def cluster_wide(self) -> dict[str, str]:
         """The values that two brokers compare when they meet."""
+        if self.overlay.kind == "chord":
+            return {
+                "overlay.kind": "chord",
+                "overlay.ordered": str(self.overlay.ordered).lower(),
+                "topics.by": ", ".join(self.topics.by),
+            }
+        if self.overlay.kind == "onehop":
+            return {
+                "overlay.kind": self.overlay.kind,
+                "overlay.ordered": str(self.overlay.ordered).lower(),
+                "onehop.dimensions": ",".join(self.onehop.dimensions)[:255],
+                "onehop.placement": self.onehop.placement,
+            }
         return {
             "overlay.kind": self.overlay.kind,
             "overlay.ordered": str(self.overlay.ordered).lower(),

@@ -1,7 +1,8 @@
 """The overlay as the logs show it: brokers as wide as their work, links as wide as their traffic.
 
 The tree hangs from the broker that most of the traffic passes; a link beside the tree (a soft link) is drawn
-dashed. Colour is the yield: green where copies find subscribers, red where they only pass.
+dashed. Colour is the yield: green where copies find subscribers, red where they only pass; a gap in the ring
+inside a broker is the share that only passes, for who does not see the colours apart.
 """
 
 from __future__ import annotations
@@ -114,12 +115,18 @@ def _circles(
         name, place = row["broker"], places[row["broker"]]
         radius = RADIUS[0] + (RADIUS[1] - RADIUS[0]) * sqrt(work[name] / most)
         radius = radius * 0.7 if crowded else radius
-        told = f"{name}: {row['delivered']:,} delivered, {row['forwarded']:,} forwarded"
+        served = 100 * (row["yield"] if row["yield"] is not None else 1)
+        told = f"{name}: {row['delivered']:,} delivered, {row['forwarded']:,} forwarded, yield {served:.0f} %"
         yield (
             f'<circle cx="{place.x:.1f}" cy="{place.y:.1f}" r="{radius:.1f}" class="broker" '
-            f'style="--yield:{100 * (row["yield"] if row["yield"] is not None else 1):.0f}%">'
+            f'style="--yield:{served:.0f}%">'
             f"<title>{escape(told)}</title></circle>"
         )
+        if served:
+            yield (
+                f'<circle cx="{place.x:.1f}" cy="{place.y:.1f}" r="{0.55 * radius:.1f}" class="served" '
+                f'pathLength="100" stroke-dasharray="{served:.0f} 100"/>'
+            )
         # Below it, or beside it where its own links hang below.
         x, y, anchor = place.x, place.y + radius + 14, "middle"
         if name in inner:

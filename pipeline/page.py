@@ -24,6 +24,7 @@ NONE = {
     "Subscriptions": "No client got anything.",
     "Links": "No copy went from one broker to another.",
 }
+MARKS = {"good": "✓", "warn": "!", "bad": "✕"}  # what the colour says, as a shape
 WORDS = (
     (
         "delay",
@@ -73,7 +74,7 @@ def _header(found: Figures, title: str) -> Iterator[str]:
     kind, verdict = judgement(totals)
     said = f"{_moment(totals['first_ns'])} to {_moment(totals['last_ns'])} UTC, {_span(totals['span_s'])}"
     yield f'<header><div><h1>{escape(title)}</h1><p class="when">{escape(said)}</p></div>'
-    yield f'<div class="verdict {kind}">{escape(verdict)}</div></header>'
+    yield f'<div class="verdict {kind}">{MARKS[kind]} {escape(verdict)}</div></header>'
     for text in alerts(totals):
         yield f'<div class="alert">{escape(text)}</div>'
 
@@ -140,7 +141,8 @@ def _tiles(totals: Row) -> Iterator[str]:
     for number, (value, label) in enumerate(tiles):
         bad = number == 7 and (totals["lost"] or totals["duplicates"])
         kind = "tile bad" if bad else "tile"
-        yield f'<div class="{kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
+        mark = f"{MARKS['bad']} " if bad else ""
+        yield f'<div class="{kind}"><b>{mark}{escape(value)}</b><span>{escape(label)}</span></div>'
     yield "</div>"
 
 
@@ -285,7 +287,8 @@ def _matrix(found: Figures) -> str:
     if len(names) <= BROKERS_MAX:
         told = (
             "Circles are as large as the copies sent, with deliveries below; lines as wide as the copies "
-            "carried. Green brokers have subscribers for what reaches them, red ones only pass it on."
+            "carried. Green brokers have subscribers for what reaches them, red ones "
+            "only pass it on; the ring inside is open by the share that only passes."
         )
         return _card("The overlay", told, drawn(found.brokers, found.links))
     place = {name: number for number, name in enumerate(names)}

@@ -81,8 +81,9 @@ def ship(spark: SparkSession) -> None:
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     package = Path(place) / "pipeline.zip"
     with zipfile.ZipFile(package, "w") as archive:
-        for path in Path(__file__).parent.glob("*.py"):
-            archive.write(path, f"pipeline/{path.name}")
+        here = Path(__file__).parent
+        for path in here.rglob("*.py"):
+            archive.write(path, f"pipeline/{path.relative_to(here)}")
     spark.sparkContext.addPyFile(str(package))
 
 

@@ -69,10 +69,13 @@ def report_command(master: str | None, **said: Any) -> int:
 @click.option("-b", "--broker", required=True, help="Address of a broker, or several separated by commas.")
 def feed_command(master: str | None, **said: Any) -> int:
     """Rows to publications."""
+    from pipeline import reach
     from pipeline.ingest import Wanted, feed
 
-    with opened("grapevine feed", master) as spark:
-        done = feed(spark, Wanted(**said))
+    wanted = Wanted(**said)
+    reach.brokers(wanted.broker, wanted.keys)
+    with opened("grapevine feed", master) as spark, reach.workers_awaited(spark, say):
+        done = feed(spark, wanted)
     show(done)
     for text in done.first_rejected:
         say(text)

@@ -15,7 +15,17 @@ from msgspec import inspect
 from grapevine.filters.normal import EVERYTHING, Filter
 from grapevine.wire import messages as wire
 from grapevine.wire.extensions import encode_extension
-from grapevine.wire.messages import EXTENDED, MESSAGES, Cut, Deliver, ExcludingBatch, Publication
+from grapevine.wire.messages import (
+    EXTENDED,
+    MESSAGES,
+    Cut,
+    Deliver,
+    ExcludingBatch,
+    HomeBatch,
+    LaneBatch,
+    Publication,
+)
+from grapevine.wire.onehop import HomeMatches
 from tests import strategies
 
 Strategy = st.SearchStrategy[Any]
@@ -42,7 +52,7 @@ def one_list_each(deliver: Deliver) -> Deliver:
     return msgspec.structs.replace(deliver, subscriptions=lists[: len(deliver.publications)])
 
 
-def lists_in_order(batch: ExcludingBatch) -> ExcludingBatch:
+def lists_in_order(batch: ExcludingBatch | LaneBatch) -> ExcludingBatch | LaneBatch:
     """Of the first publications, each list for one or two of them, perhaps with one between."""
     exclusions, place = [], 0
     for each in batch.exclusions:
@@ -53,6 +63,16 @@ def lists_in_order(batch: ExcludingBatch) -> ExcludingBatch:
     return msgspec.structs.replace(batch, exclusions=exclusions)
 
 
+def clients_of_each(batch: HomeBatch) -> HomeBatch:
+    lists = [*batch.clients, *[b""] * FEW]
+    return msgspec.structs.replace(batch, clients=lists[: len(batch.publications)])
+
+
+def clients_of_positions(home: HomeMatches) -> HomeMatches:
+    lists = [*home.clients, *[b""] * FEW]
+    return msgspec.structs.replace(home, clients=lists[: len(home.positions)])
+
+
 # What a class alone does not say.
 SPECIAL: dict[type[Any], Callable[[], Strategy]] = {
     Filter: strategies.checked_filters,
@@ -60,6 +80,9 @@ SPECIAL: dict[type[Any], Callable[[], Strategy]] = {
     Cut: cuts,
     Deliver: lambda: plain_structs(Deliver).map(one_list_each),
     ExcludingBatch: lambda: plain_structs(ExcludingBatch).map(lists_in_order),
+    LaneBatch: lambda: plain_structs(LaneBatch).map(lists_in_order),
+    HomeBatch: lambda: plain_structs(HomeBatch).map(clients_of_each),
+    HomeMatches: lambda: plain_structs(HomeMatches).map(clients_of_positions),
 }
 
 

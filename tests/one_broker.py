@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
+
 from grapevine.filters import EVERYTHING
 from grapevine.wire import encode_attributes, identify
 from grapevine.wire.messages import (
@@ -33,9 +35,10 @@ class Broker:
     def __init__(self, settings: CoreSettings | None = None, *known: str) -> None:
         """`known` are the neighbours that it had before a restart."""
         self.now = 0.0
-        had = tuple((name, (f"tcp://{name}:1",)) for name in known)
+        had = msgspec.json.encode([(name, (f"tcp://{name}:1",)) for name in known])
+        kept = {"tree": {"neighbours": had}}
         self.core: Core = tree_broker(
-            "here", 1, settings or CoreSettings(), Random(1), ("tcp://here:1",), had
+            "here", 1, settings or CoreSettings(), Random(1), ("tcp://here:1",), kept
         )
         self.core.start(0.0)
         self.sent: list[Message] = []
@@ -88,7 +91,7 @@ def hello(
 ) -> Hello:
     number = identify(name) if broker is None else broker
     settings, addresses = CoreSettings().cluster_wide(), (f"tcp://{name}:1",)
-    return Hello(1, 1, name, number, incarnation, epoch, answer, 100, settings, (number,), addresses, resume)
+    return Hello(2, 2, name, number, incarnation, epoch, answer, 100, settings, (number,), addresses, resume)
 
 
 def attach(name: str, epoch: int = 9, resume: Resume | None = None) -> Attach:

@@ -12,10 +12,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from grapevine.errors import Closed, Error, FilterError, NotAllowed, Timeout, Undelivered, Unreachable
+from grapevine.errors import (
+    ChannelError,
+    Closed,
+    Error,
+    FilterError,
+    Invalid,
+    NotAllowed,
+    ParameterError,
+    Timeout,
+    Undelivered,
+    Unreachable,
+)
 
 if TYPE_CHECKING:
     import grapevine.aio as aio
+    from grapevine.client.channel_readers import ChannelSubscription
+    from grapevine.client.durable import DurableSubscription
+    from grapevine.client.session.channels import Result
+    from grapevine.client.session.durable import Gap
+    from grapevine.client.session.incoming import AttachmentGap
     from grapevine.client.session.message import Message
     from grapevine.client.sync import Advertisement, Client, Subscription, connect
 
@@ -23,12 +39,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Advertisement",
+    "AttachmentGap",
+    "ChannelError",
+    "ChannelSubscription",
     "Client",
     "Closed",
+    "DurableSubscription",
     "Error",
     "FilterError",
+    "Gap",
+    "Invalid",
     "Message",
     "NotAllowed",
+    "ParameterError",
+    "Result",
     "Subscription",
     "Timeout",
     "Undelivered",
@@ -39,8 +63,13 @@ __all__ = [
 
 _LATE = {
     "Advertisement": "grapevine.client.sync",
+    "ChannelSubscription": "grapevine.client.channel_readers",
     "Client": "grapevine.client.sync",
+    "AttachmentGap": "grapevine.client.session.incoming",
+    "DurableSubscription": "grapevine.client.durable",
+    "Gap": "grapevine.client.session.durable",
     "Message": "grapevine.client.session.message",
+    "Result": "grapevine.client.session.channels",
     "Subscription": "grapevine.client.sync",
     "connect": "grapevine.client.sync",
 }

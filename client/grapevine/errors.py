@@ -58,6 +58,10 @@ def caret(text: str, position: int) -> str:
     return f"  {left}{shown}{right}\n  {' ' * (len(left) + column - shift)}^"
 
 
+class Invalid(Error, ValueError):
+    """An argument that cannot be used: a value that no publication carries, an option that does not exist."""
+
+
 class NotAllowed(Error):
     """A role, an advertisement or a setting forbids it."""
 
@@ -88,3 +92,30 @@ class Undelivered(Error):
 
 class Closed(Error):
     """The client or the subscription is closed."""
+
+
+class ChannelError(Error):
+    """A channel that does not exist, cannot be made, or has ended."""
+
+
+class ParameterError(ChannelError, ValueError):
+    """A value that a channel's parameter does not take."""
+
+    def __init__(self, name: str, expected: str, given: object) -> None:
+        super().__init__(name, expected, given)
+
+    @property
+    def name(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def expected(self) -> str:
+        return str(self.args[1])
+
+    @property
+    def given(self) -> object:
+        return self.args[2]
+
+    def __str__(self) -> str:
+        given = "nothing" if self.given is None else repr(self.given)
+        return f"parameter {self.name}: expected {self.expected}, given {given}"

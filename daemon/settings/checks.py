@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from daemon.settings.sections import Settings
+from daemon.settings.sections import Settings, Tree
 from daemon.settings.values import toml_value
+from grapevine.wire.onehop import DIMENSIONS_MAX
+from overlay.chord.topics import Unusable, terms_of
 
 Found = Iterator[tuple[str, str]]
 
 # Values that the configuration knows and this version does not serve yet.
 UNAVAILABLE: dict[str, tuple[object, ...]] = {
-    "overlay.kind": ("chord", "onehop"),
     "delivery_log.content": (True,),
-    "broker.roles": ("dispatcher", "matcher", "backend"),
 }
 ORDERED, UNORDERED = ("S0", "SD", "SH"), ("S0", "S1", "S2", "SH")
 _TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^:/\s\[\]]+):(?P<port>\d+|\*)")
@@ -28,9 +28,12 @@ def check(settings: Settings) -> Found:
     yield from _names(settings)
     yield from _addresses(settings)
     yield from _softlinks(settings)
+    yield from _onehop(settings)
     yield from _sizes(settings)
+    yield from _channels(settings)
     yield from _available(settings)
     yield from _http(settings)
+    yield from _ring(settings)
 
 
 def address_mistake(address: str, listening: bool) -> str:
@@ -102,11 +105,63 @@ def _softlinks(settings: Settings) -> Found:
         yield "softlinks.strategy", f"{strategy!r} does not go with {said}; there: {', '.join(allowed)}"
 
 
+def _onehop(settings: Settings) -> Found:
+    roles, onehop = set(settings.broker.roles), settings.onehop
+    if settings.overlay.kind != "onehop":
+        for role in sorted(roles & {"dispatcher", "matcher"}):
+            yield "broker.roles", f'"{role}" is for overlay.kind = "onehop"; here: "broker"'
+        return
+    if not roles <= {"dispatcher", "matcher"}:
+        yield "broker.roles", 'with overlay.kind = "onehop" give "dispatcher", "matcher" or both'
+    if not 1 <= len(onehop.dimensions) <= DIMENSIONS_MAX:
+        yield "onehop.dimensions", f"1 to {DIMENSIONS_MAX} attributes, such as those most often asked for"
+    if len(set(onehop.dimensions)) != len(onehop.dimensions):
+        yield "onehop.dimensions", "an attribute stands here twice"
+    for address in onehop.seeds:
+        if mistake := address_mistake(address, listening=False):
+            yield "onehop.seeds", mistake
+    if not onehop.seeds and "matcher" not in roles:
+        yield "onehop.seeds", "a dispatcher needs the address of a member: give that of the first matcher"
+
+
 def _sizes(settings: Settings) -> Found:
     if settings.links.batch_bytes > settings.transport.frame_bytes:
         yield "links.batch_bytes", f"over transport.frame_bytes = {settings.transport.frame_bytes}"
     if settings.links.lost_after_s < settings.links.ping_s:
         yield "links.lost_after_s", f"shorter than links.ping_s = {settings.links.ping_s:g}"
+
+
+def _ring(settings: Settings) -> Found:
+    """Sections of one overlay in another's configuration are mistakes, not wishes."""
+    chord = settings.overlay.kind == "chord"
+    for address in settings.chord.members:
+        if mistake := address_mistake(address, listening=False):
+            yield "chord.members", mistake
+    try:
+        terms_of(settings.topics.by)
+    except Unusable as error:
+        yield "topics.by", str(error).removeprefix("topics.by: ")
+    if chord and settings.tree != Tree():
+        yield "tree", 'this section is for overlay.kind = "tree": remove it, a ring has chord.members'
+    if chord and settings.softlinks.strategy != "S0":
+        yield "softlinks.strategy", 'soft links are for overlay.kind = "tree": leave it at "S0"'
+    if chord and settings.relocation.algorithm != "off":
+        yield "relocation.algorithm", 'publishers move on overlay.kind = "tree" only: leave it "off"'
+    if chord and not settings.overlay.ordered:
+        yield "overlay.ordered", "a ring keeps the order of each publisher and topic: leave it true"
+    if not chord and settings.chord.members:
+        yield (
+            "chord.members",
+            f'for overlay.kind = "chord", which is {toml_value(settings.overlay.kind)} here',
+        )
+
+
+def _channels(settings: Settings) -> Found:
+    broker = settings.broker
+    if "backend" in broker.roles and (settings.overlay.kind != "tree" or "broker" not in broker.roles):
+        yield "broker.roles", '"backend" goes with "broker", on the overlay "tree"'
+    if broker.backend and (mistake := address_mistake(broker.backend, listening=False)):
+        yield "broker.backend", mistake
 
 
 def _available(settings: Settings) -> Found:

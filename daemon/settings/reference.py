@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from daemon.settings.keys import Key, keys_of, sections
+from daemon.settings.schema import LINE
 from daemon.settings.sections import Section
 from daemon.settings.values import toml_value as toml_value
 
@@ -43,6 +44,7 @@ def default_file() -> str:
 
 
 def _default_lines() -> Iterator[str]:
+    yield LINE
     yield "# Configuration of grapevined. Every key is here with its default, commented out."
     yield "# Later ones win: this file, FILE.d/*.toml, the environment (GRAPEVINE_BROKER__NAME=b1), --set."
     yield "# [reload]: a running broker takes a new value on SIGHUP. [restart]: it does not."

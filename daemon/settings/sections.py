@@ -13,20 +13,29 @@ import msgspec
 from msgspec import Meta
 
 from overlay.settings import (
+    ChannelSettings,
+    ChordSettings,
     ClientSettings,
     CoreSettings,
     DeliveryLogSettings,
     FeedingSettings,
+    JournalSettings,
     LinkSettings,
+    OneHopSettings,
     OverlaySettings,
     RelocationSettings,
     SoftLinkSettings,
+    StreamSettings,
+    TopicSettings,
     TreeSettings,
 )
 
 _OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSettings(), ClientSettings()
 _SOFT, _LOG, _MOVE = SoftLinkSettings(), DeliveryLogSettings(), RelocationSettings()
-_FEED = FeedingSettings()
+_FEED, _ONEHOP, _CHANNELS = FeedingSettings(), OneHopSettings(), ChannelSettings()
+_JOURNAL = JournalSettings()
+_STREAMS = StreamSettings()
+_CHORD, _TOPICS = ChordSettings(), TopicSettings()
 
 
 def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
@@ -66,6 +75,9 @@ class Broker(Section, frozen=True):
     coordinator: Annotated[
         str, key("address of the coordinator, for operations that need one; empty: none")
     ] = ""
+    backend: Annotated[
+        str, key("address of the back end, for subscribers of channels; empty: none is known")
+    ] = ""
 
 
 class Overlay(Section, frozen=True):
@@ -97,6 +109,81 @@ class Tree(Section, frozen=True):
     covering: Annotated[bool, key("do not forward a subscription that another one covers", cluster=True)] = (
         _TREE.covering
     )
+
+
+class Onehop(Section, frozen=True):
+    """The cluster when overlay.kind is "onehop": dispatchers take clients, matchers hold subscriptions."""
+
+    dimensions: Annotated[
+        tuple[str, ...],
+        key("attributes by which subscriptions are spread over the matchers, in order", cluster=True),
+    ] = _ONEHOP.dimensions
+    seeds: Annotated[
+        tuple[str, ...], key("addresses of some members; none: this is the first matcher of the cluster")
+    ] = _ONEHOP.seeds
+    policy: Annotated[
+        Literal["price", "adaptive", "response", "amount", "random"], key("which matcher is asked")
+    ] = "price"
+    join: Annotated[
+        Literal["each", "one"], key("a new matcher takes from the busiest of each dimension, or from one")
+    ] = "each"
+    placement: Annotated[
+        Literal["partition", "replicate", "first"],
+        key("matchers hold parts; or everything; or parts of the first dimension only", cluster=True),
+    ] = "partition"
+    window: Annotated[int, key("publications that one matcher is asked about at a time", ge=1)] = (
+        _ONEHOP.window
+    )
+    report_s: Annotated[float, key("seconds between two reports of a matcher's load", gt=0)] = (
+        _ONEHOP.report_s
+    )
+    gossip_s: Annotated[float, key("seconds between two rounds of gossip", gt=0)] = _ONEHOP.gossip_s
+    gossip_fanout: Annotated[
+        Literal["one", "log"], key("members that one gossips with in a round: one, or log2 of their number")
+    ] = "one"
+    probe_s: Annotated[float, key("seconds between two looks at who is there", gt=0)] = _ONEHOP.probe_s
+    dead_after_s: Annotated[
+        float, key("seconds after which a member that nobody reaches is dead: its segments are taken", gt=0)
+    ] = _ONEHOP.dead_after_s
+    hedge_s: Annotated[
+        float, key("seconds after which an unanswered question is asked elsewhere too", gt=0)
+    ] = _ONEHOP.hedge_s
+
+
+class Chord(Section, frozen=True):
+    """Brokers on a ring when overlay.kind is "chord"."""
+
+    members: Annotated[
+        tuple[str, ...],
+        key("addresses of the brokers that the ring begins with, the same everywhere; none: alone"),
+    ] = _CHORD.members
+    successors: Annotated[int, key("brokers after it that each one knows", ge=1, le=64)] = _CHORD.successors
+    base: Annotated[Literal[2, 4, 16], key("wider bases make more links and shorter ways")] = 2
+    copies: Annotated[int, key("successors that know a topic's members beside its root", ge=1, le=16)] = (
+        _CHORD.copies
+    )
+    stabilise_s: Annotated[float, key("seconds between two looks at the next broker", gt=0)] = (
+        _CHORD.stabilise_s
+    )
+    lost_after_s: Annotated[float, key("seconds after which a silent broker is given up", gt=0)] = (
+        _CHORD.lost_after_s
+    )
+    refresh_s: Annotated[float, key("seconds after which brokers repeat what they want", gt=0)] = (
+        _CHORD.refresh_s
+    )
+    retry_s: Annotated[float, key("seconds after which what was not answered is repeated", gt=0)] = (
+        _CHORD.retry_s
+    )
+
+
+class Topics(Section, frozen=True):
+    """What is a topic when overlay.kind is "chord"."""
+
+    by: Annotated[
+        tuple[str, ...],
+        key("attributes, or attribute/width for cells of a number", cluster=True, min_length=1),
+    ] = _TOPICS.by
+    most: Annotated[int, key("topics that one filter may name", ge=1, le=65_536)] = _TOPICS.most
 
 
 class Softlinks(Section, frozen=True):
@@ -162,6 +249,9 @@ class Links(Section, frozen=True):
     """Sessions with other brokers."""
 
     window: Annotated[int, key("publications that a peer may have unsettled with us", ge=1)] = _LINKS.window
+    window_bytes: Annotated[
+        int, key("bytes that may be under way to a peer and not settled", ge=16 * 1024 * 1024)
+    ] = _LINKS.window_bytes
     lost_after_s: Annotated[
         float, key("seconds after which a link that is down is given up", gt=0, reload=True)
     ] = _LINKS.lost_after_s
@@ -191,6 +281,14 @@ class Clients(Section, frozen=True):
     queue: Annotated[
         int, key("deliveries that wait for a slow subscriber before its policy applies", ge=1, reload=True)
     ] = _CLIENTS.queue
+    queue_bytes: Annotated[
+        int,
+        key(
+            "bytes that wait for a slow subscriber or are under way to it before its policy applies",
+            ge=16 * 1024 * 1024,
+            reload=True,
+        ),
+    ] = _CLIENTS.queue_bytes
     stall_s: Annotated[
         float, key("seconds that a silent subscriber may hold back `settled`", gt=0, reload=True)
     ] = _CLIENTS.stall_s
@@ -290,10 +388,59 @@ class Feeding(Section, frozen=True):
     ] = _FEED.keep_s
 
 
+class Journal(Section, frozen=True):
+    """What is durable: the log on this broker's disk."""
+
+    enabled: Annotated[
+        bool, key("keep one; without it publications cannot become persisted, nor subscriptions durable")
+    ] = True
+    dir: Annotated[str, key("its directory; empty: `journal` in state_dir")] = ""
+    segment_bytes: Annotated[
+        int, key("a segment is sealed and the next begun at this size", ge=64 * 1024, le=1024**3)
+    ] = _JOURNAL.segment_bytes
+    custody_s: Annotated[
+        float,
+        key("seconds that a durable publication may be unsettled; not enforced yet", gt=0, reload=True),
+    ] = _JOURNAL.custody_s
+    custody_bytes: Annotated[
+        int, key("bytes of the log that these may take; not enforced yet", ge=1024 * 1024, reload=True)
+    ] = _JOURNAL.custody_bytes
+    on_rot: Annotated[
+        Literal["report", "stop"],
+        key("damage that a restart finds is reported and passed over, or the broker does not start"),
+    ] = "report"
+    stuck_s: Annotated[
+        float,
+        key("seconds after which a disk that does not answer counts as failed", gt=0, reload=True),
+    ] = 30.0
+
+
+class Streams(Section, frozen=True):
+    """What durable subscriptions and streams keep, unless they say otherwise."""
+
+    age_s: Annotated[float, key("seconds after which a publication goes, read or not", gt=0, reload=True)] = (
+        _STREAMS.age_s
+    )
+    bytes: Annotated[int, key("bytes of one stream, about; the oldest go", ge=1024 * 1024, reload=True)] = (
+        _STREAMS.bytes
+    )
+
+
+class Channels(Section, frozen=True):
+    """Results of channels."""
+
+    cache_bytes: Annotated[
+        int, key("bytes of results held for subscribers that come later than others", ge=0)
+    ] = _CHANNELS.cache_bytes
+
+
 class Http(Section, frozen=True):
     """Metrics and health for other programs."""
 
     listen: Annotated[str, key("host:port of /metrics, /healthz, /readyz; empty: not served")] = ""
+    hosts: Annotated[
+        tuple[str, ...], key("names by which it may be asked, beside addresses and this host's own name")
+    ] = ()
 
 
 class Log(Section, frozen=True):
@@ -308,6 +455,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker: Broker = Broker()
     overlay: Overlay = Overlay()
     tree: Tree = Tree()
+    onehop: Onehop = Onehop()
+    chord: Chord = Chord()
+    topics: Topics = Topics()
     softlinks: Softlinks = Softlinks()
     relocation: Relocation = Relocation()
     links: Links = Links()
@@ -316,6 +466,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transport: Transport = Transport()
     delivery_log: DeliveryLog = DeliveryLog()
     feeding: Feeding = Feeding()
+    journal: Journal = Journal()
+    streams: Streams = Streams()
+    channels: Channels = Channels()
     http: Http = Http()
     log: Log = Log()
 

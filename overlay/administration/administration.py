@@ -15,13 +15,13 @@ import msgspec
 from grapevine.filters.normal import Value
 from grapevine.wire import encode_attributes
 from grapevine.wire.messages import Answer, Command
+from overlay.administration.census import Answers, Census, Report
 from overlay.administration.reports import ROWS, Ask
 from overlay.administration.trace import Trace
 from overlay.administration.verbs import VERBS
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.links.session import Link
-from overlay.tree.census import Census, Report
 
 DEADLINE_S = 5.0
 DEADLINE_MAX_S = 60.0
@@ -36,6 +36,7 @@ QUESTIONS = {
     "subs.ls": "subscriptions",
     "adv.ls": "advertisements",
     "client.ls": "clients",
+    "events": "events",
 }
 # verb -> (question, the argument that must be given, what it is)
 ABOUT_ONE = {
@@ -55,6 +56,7 @@ class Administration(Quiet):
         self.core = core
         core.on_command("", self.on_unknown)
         core.on_command("trace", self.on_trace)
+        core.on_command("pulse", self.on_pulse)
         for verb in QUESTIONS:
             core.on_command(verb, self.on_question)
         for verb in ABOUT_ONE:
@@ -70,15 +72,33 @@ class Administration(Quiet):
         if ask is not None:
             self._ask(QUESTIONS[command.verb], ask, command, now, self._listing(link, command, ask))
 
+    def on_pulse(self, link: Link, command: Command, now: float) -> None:
+        """Reports pass as the bytes they are: a thousand of them are not read on the loop's thread."""
+        at = str(command.arguments.get("broker") or "")
+
+        def done(answers: Answers, later: float) -> None:
+            body = {
+                "asked": self.core.name,
+                "t_ms": round(later * 1000),
+                "pulses": [msgspec.Raw(report) for report in answers.reports],
+                "missing": answers.missing,
+                "cut_off": answers.cut_off,
+            }
+            self._answer(link, command, "partial" if answers.missing else "ok", body)
+
+        self.census.ask_raw("pulse", None, now, done, at.encode(), _deadline(command))
+
     def _listing(self, link: Link, command: Command, ask: Ask) -> Callable[[list[Report], float], None]:
         def done(reports: list[Report], now: float) -> None:
             brokers = [r for r in reports if not r.get("missing") and "left_out" not in r]
-            missing = [r["name"] for r in reports if r.get("missing")]
+            missing = [r["name"] for r in reports if r.get("missing") and not r.get("cut_off")]
             left_out = sum(r["left_out"] for r in reports if "left_out" in r)
             if ask.at and not brokers and not left_out:
                 self._not_found(link, command, "broker", ask.at, missing)
                 return
             body = {"asked": self.core.name, "brokers": brokers, "missing": missing, "left_out": left_out}
+            if cut_off := [r["name"] for r in reports if r.get("cut_off")]:
+                body["cut_off"] = cut_off
             self._answer(link, command, "partial" if missing or left_out else "ok", body)
 
         return done
@@ -142,7 +162,11 @@ class Administration(Quiet):
             self._answer(link, command, "usage", {}, "limit is a number of rows")
             return None
         at, name = str(given.get("broker") or ""), str(given.get("name") or "")
-        return Ask(at, name, ROWS if limit is None else limit, bool(given.get("table")))
+        since = given.get("since")
+        if since is not None and (isinstance(since, bool) or not isinstance(since, int)):
+            self._answer(link, command, "usage", {}, "since is the number of an event")
+            return None
+        return Ask(at, name, ROWS if limit is None else limit, since or 0, bool(given.get("table")))
 
     def _ask(
         self,

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from overlay.administration.labels import filter_text, is_called, label
+from overlay.administration.census import Census, Report
+from overlay.administration.labels import filter_text
 from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
-from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.greeting import Greeting
+from overlay.data.client import Client, Key
+from overlay.data.path import Publications
+from overlay.links.members import Members
 from overlay.links.session import Remote, Session
-from overlay.tree.advertisements import Advertisements
-from overlay.tree.census import Census, Report
-from overlay.tree.join import Join
-from overlay.tree.publications import Publications
-from overlay.tree.subscriptions import SubscriptionEntry, Subscriptions
 
 ROWS = 1_000
 ROWS_MAX = 20_000
 DRAIN_AFTER_S = 0.25
+GONE_S = 86_400.0  # a broker that was given up is named for so long
+GONE_MAX = 4_096
 Row = dict[str, Any]
 
 
@@ -37,7 +36,25 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     at: str = ""  # the broker that is to answer; "": all
     name: str = ""  # of what is asked about
     limit: int = ROWS
+    since: int = 0  # of events: those after this number
     table: bool = False  # all that the broker knows, not only what is at home there
+
+
+class Listing(Protocol):
+    """What an overlay says of its place and its tables."""
+
+    def place(self) -> Row:
+        """Where this broker is in the overlay."""
+
+    def totals(self) -> Row:
+        """How much is known here: subscriptions_known, advertisements."""
+
+    def subscription(self, key: Key) -> Row: ...
+    def subscriptions_known(self) -> tuple[int, Iterable[Row]]: ...
+    def explained(self, name: str) -> Row | None:
+        """A subscription by its label, with who knows it and why others do not."""
+
+    def advertisements_known(self, publisher: str, everywhere: bool) -> tuple[int, Iterable[Row]]: ...
 
 
 class Reports(Quiet):
@@ -46,20 +63,20 @@ class Reports(Quiet):
     def __init__(
         self,
         census: Census,
-        greeting: Greeting,
-        join: Join,
-        advertisements: Advertisements,
-        subscriptions: Subscriptions,
+        members: Members,
+        listing: Listing,
         publications: Publications,
         attachments: Attachments,
     ) -> None:
-        self.greeting = greeting
-        self.join = join
-        self.advertisements = advertisements
-        self.subscriptions = subscriptions
+        self.members = members
+        self.listing = listing
         self.publications = publications
         self.attachments = attachments
-        self.sent_before = self.delivered_before = 0
+        self.sent_before = self.delivered_before = self.received_before = self.dropped_before = 0
+        self.gone: dict[str, float] = {}  # since when
+        self._behind: dict[Remote, list[str]] = {}  # of suspended neighbours
+        self.behind: Callable[[Remote], list[str]] = census.behind
+        self.waiting_for: Callable[[Client], Row | None] = lambda client: None  # set by profiles
         self.more_links: Callable[[], list[Row]] = list  # soft and candidate links
         reporters = {
             "broker": self.broker,
@@ -72,6 +89,7 @@ class Reports(Quiet):
             "clients": self.client_rows,
             "client": self.client,
             "drain": self.drain,
+            "events": self.events,
         }
         for question, reporter in reporters.items():
             census.reporters[question] = self._for_us(census, reporter)
@@ -79,11 +97,27 @@ class Reports(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
 
+    def link_up(self, session: Session, now: float) -> None:
+        self.gone.pop(session.name, None)
+        self._behind.pop(session, None)  # type: ignore[call-overload]
+
+    def link_down(self, session: Session, now: float) -> None:
+        """Those behind are noted here: when the link is lost, the map has forgotten them."""
+        if isinstance(session, Remote):
+            self._behind[session] = self.behind(session)
+
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Remote):
-            self.sent_before += session.out.sent
+            behind = self._behind.pop(session, [])
+            if not session.going and len(self.gone) < GONE_MAX:
+                self.gone |= {name: now for name in (session.name, *behind) if name not in self.gone}
+        if isinstance(session, Remote):
+            self.sent_before += sum(lane.out.sent for lane in session.every_lane())
+            self.received_before += sum(lane.received_total for lane in session.every_lane())
         else:
             self.delivered_before += session.out.sent
+            if isinstance(session, Client):
+                self.dropped_before += session.deliveries.dropped
 
     def _for_us(self, census: Census, reporter: Any) -> Any:
         def answer(argument: bytes) -> Report | None:
@@ -104,25 +138,37 @@ class Reports(Quiet):
         core, publications = self.core, self.publications
         return {
             "state": self._state(),
-            **self.join.status(),
-            "addresses": list(self.greeting.addresses),
+            **self.listing.place(),
+            "addresses": list(self.members.handshake.addresses),
             "links": sum(peer.link is not None for peer in core.peers.values()),
             "clients": len(core.clients),
-            "subscriptions": len(self.subscriptions.local),
-            "subscriptions_known": len(self.subscriptions.table),
-            "advertisements": len(self.advertisements.table),
+            "subscriptions": len(publications.local.index),
+            **self.listing.totals(),
             "accepted": publications.accepted,
             "forwarded": self.sent_before
-            + sum(remote.out.sent for remote in (*core.peers.values(), *core.soft_out.values())),
+            + sum(lane.out.sent for r in self.members.handshake.sessions.values() for lane in r.every_lane()),
             "delivered": self.delivered_before + sum(c.out.sent for c in core.numbered.values()),
+            "received": self.received_before
+            + sum(
+                lane.received_total
+                for remote in self.members.handshake.sessions.values()
+                for lane in remote.every_lane()
+            ),
             "duplicates": publications.duplicates,
             "refused": dict(core.refused),
             "measured": dict(core.report),
             "settings": core.settings.cluster_wide(),
+            **({"gone": self._gone()} if self.gone else {}),
         }
 
+    def _gone(self) -> list[Row]:
+        """Neighbours that were given up, with those behind them; whoever answers elsewhere is not gone."""
+        oldest = self.core.now - GONE_S
+        self.gone = {name: since for name, since in self.gone.items() if since > oldest}
+        return [{"name": name, "since": round(since, 3)} for name, since in self.gone.items()]
+
     def _state(self) -> str:
-        if self.greeting.leaving:
+        if self.core.leaving:
             return "leaving"
         return "ready" if self.core.ready else "joining"
 
@@ -133,11 +179,16 @@ class Reports(Quiet):
         self.core.timers.at(self.core.now + DRAIN_AFTER_S, self.core.leave)
         return {"state": "leaving", "clients": len(self.core.clients)}
 
+    def events(self, ask: Ask) -> Row:
+        """Those after `since`; `total` is the number of the latest."""
+        found = self.core.events.since(max(0, ask.since), min(ask.limit, ROWS_MAX))
+        return {"total": self.core.events.last, "rows": [happened.row() for happened in found]}
+
     def topology(self, ask: Ask) -> Row:
         return {**self.broker(ask), **self.links(ask)}
 
     def links(self, ask: Ask) -> Row:
-        primary = [{**row, "kind": "primary"} for row in self.greeting.status()["peers"]]
+        primary = [{**row, "kind": "primary"} for row in self.members.status()["peers"]]
         rows = primary + self.more_links()
         return _rows(rows, len(rows), ask)
 
@@ -145,8 +196,8 @@ class Reports(Quiet):
 
     def subscription_rows(self, ask: Ask) -> Row:
         if ask.table:
-            table = self.subscriptions.table
-            return _rows((self._known(e) for e in table.by_key.values()), len(table), ask)
+            total, rows = self.listing.subscriptions_known()
+            return _rows(rows, total, ask)
         total = sum(len(client.subscriptions) for client in self.core.clients.values())
         return _rows(self._local_subscriptions(ask.name), total, ask)
 
@@ -154,75 +205,27 @@ class Reports(Quiet):
         for client in self.core.clients.values():
             if client_name in ("", client.name):
                 for number, key in client.subscriptions.items():
-                    entry = self.subscriptions.table.by_key[key]
-                    row = self._subscription(entry)
-                    yield {"client": client.name, "number": number, **row}
-
-    def _subscription(self, entry: SubscriptionEntry) -> Row:
-        names = self.core.names
-        return {"subscription": label(*entry.key, names), "filter": filter_text(entry.item.filter)}
-
-    def _known(self, entry: SubscriptionEntry) -> Row:
-        """An entry of this broker's table: where it came from, who was told, and who was not and why."""
-        item, names = entry.item, self.core.names
-        told, covered = [], {}
-        for peer, announced in self.subscriptions.announced.items():
-            if entry.number in announced.told:
-                told.append(peer.name)
-            elif (coverer := announced.coverer.get(entry.number)) is not None:
-                covered[peer.name] = label(*self.subscriptions.table.entry(coverer).key, names)
-        return {
-            **self._subscription(entry),
-            "source": entry.source.name,
-            "local": isinstance(entry.source, Client),
-            "anchor": names.get(item.path[0], f"{item.path[0]:016x}"),
-            "told": told,
-            "covered": covered,
-        }
+                    yield {"client": client.name, "number": number, **self.listing.subscription(key)}
 
     def explain(self, ask: Ask) -> Row | None:
-        for entry in self.subscriptions.table.by_key.values():
-            if is_called(ask.name, *entry.key):
-                return self._explained(entry)
-        return None
-
-    def _explained(self, entry: SubscriptionEntry) -> Row:
-        row = self._known(entry)
-        filter = entry.item.filter
-        sides = self.advertisements.sides(filter)
-        silent = [
-            peer.name
-            for peer in self.core.peers.values()
-            if peer is not entry.source and peer.name not in row["told"] and peer.name not in row["covered"]
-        ]
-        row["not_told"] = {
-            name: "no advertisement from there overlaps it"
-            if all(name != side.name for side in sides)
-            else "the link is down or being synchronised"
-            for name in silent
-        }
-        return row
+        return self.listing.explained(ask.name)
 
     def advertisement_rows(self, ask: Ask) -> Row:
-        entries = self.advertisements.table.by_key.values()
-        mine = [e for e in entries if ask.table or e.item.home == self.core.id]
-        rows = (
-            {
-                "advertisement": label(*entry.key, self.core.names),
-                "publisher": entry.item.publisher_name,
-                "home": entry.item.home_name,
-                "source": entry.source.name,
-                "filter": filter_text(entry.item.filter),
-            }
-            for entry in mine
-            if ask.name in ("", entry.item.publisher_name)
-        )
-        return _rows(rows, len(mine), ask)
+        total, rows = self.listing.advertisements_known(ask.name, ask.table)
+        return _rows(rows, total, ask)
 
     # --- clients --------------------------------------------------------------------------------------
 
     def client_rows(self, ask: Ask) -> Row:
-        return _rows(self.attachments.status()["clients"], len(self.core.clients), ask)
+        rows = (self._client_row(row) for row in self.attachments.status()["clients"])
+        return _rows(rows, len(self.core.clients), ask)
+
+    def _client_row(self, row: Row) -> Row:
+        """With the subscription that it does not keep up with, if it does not."""
+        if row["state"] == "slow":
+            client = next(c for c in self.core.clients.values() if c.name == row["name"])
+            return {**row, "behind_on": self.waiting_for(client)}
+        return row
 
     def client(self, ask: Ask) -> Row | None:
         for client in self.core.clients.values():
@@ -236,7 +239,7 @@ class Reports(Quiet):
         mine = islice(self._local_subscriptions(client.name), max(0, min(ask.limit, ROWS_MAX)))
         return {
             "client": {
-                **row,
+                **self._client_row(row),
                 "unsettled": client.incoming.received - client.incoming.settled,
                 "link": client.link.peer if client.link is not None else None,
             },

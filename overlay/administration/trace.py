@@ -7,33 +7,45 @@ send to, and answers with its own row and theirs. Nothing is published.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
 from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import TraceAnswer, TraceRequest
-from overlay.administration.decision import DUPLICATE, Decision, Row
+from overlay.administration.census import MARGIN, MISSING_MAX, bounded, read_reports
+from overlay.administration.reports import Row
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.gather import PATIENCE_S, Gather
-from overlay.links.session import Kind, Remote, Session
-from overlay.tree.census import MARGIN, MISSING_MAX, bounded, read_reports
-from overlay.tree.publications import Publications
+from overlay.links.session import Remote, Session
 
+DUPLICATE = "duplicate"
 OPEN_MAX = 1_000  # traces under way at one broker
 Finished = Callable[[tuple[bytes, ...], tuple[str, ...], float], None]
 
 
+class Decision(Protocol):
+    """What this broker would do: its row, and who would get the publication from here, each with whom its
+    copy excludes."""
+
+    row: Row
+    onward: dict[Remote, tuple[int, ...]]
+
+
+Decide = Callable[[Session | None, TraceRequest], Decision]
+
+
 class Trace(Quiet):
-    def __init__(self, publications: Publications) -> None:
-        self.publications = publications
+    def __init__(self, decide: Decide) -> None:
+        self.decide = decide
         self._number = 0
         self._open: dict[tuple[int, int, int], Gather] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
-        core.on(TraceRequest, self.on_request, also=Kind.SOFT)
-        core.on(TraceAnswer, self.on_answer, also=Kind.SOFT)
+        core.on(TraceRequest, self.on_request)
+        core.on(TraceAnswer, self.on_answer)
 
     def ask(
         self,
@@ -75,7 +87,7 @@ class Trace(Quiet):
         if key in self._open or len(self._open) >= OPEN_MAX:
             finished((self._again(request, side),), (), now)
             return
-        decision = Decision(self.core, self.publications, side, request)
+        decision = self.decide(side, request)
 
         def done(gather: Gather, later: float) -> None:
             self._open.pop(key, None)

@@ -1,7 +1,7 @@
 """Every verb that an administrator can say, and whether it changes anything.
 
-This is the one place that says so: roles will ask it. Verbs of the driver (its configuration, its
-process) stand here too, although the driver answers them.
+This is the one place that says so: the role "observer" may say those that only read. Verbs of the driver
+(its configuration, its process) stand here too, although the driver answers them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,31 @@ VERBS: dict[str, Access] = {
     "client.ls": Access.READ,
     "client.info": Access.READ,
     "trace": Access.READ,
+    "pulse": Access.READ,
+    "events": Access.READ,
     "relocate.show": Access.READ,
     "relocate.plan": Access.READ,
     "relocate.set": Access.WRITE,
     "relocate.apply": Access.WRITE,
     "strategy.set": Access.WRITE,
+    "stream.ls": Access.READ,
+    "stream.show": Access.READ,
+    "stream.add": Access.WRITE,
+    "stream.rm": Access.WRITE,
+    "channel.ls": Access.READ,
+    "channel.show": Access.READ,
+    "channel.results": Access.READ,
+    "channel.create": Access.WRITE,
+    "channel.drop": Access.WRITE,
+    "dataset.ls": Access.READ,
+    "dataset.show": Access.READ,
+    "dataset.drop": Access.WRITE,
+    "balance.show": Access.READ,
+    "balance.plan": Access.READ,
+    "balance.set": Access.WRITE,
+    "balance.apply": Access.WRITE,
+    "onehop.status": Access.READ,
+    "onehop.segments": Access.READ,
     "config": Access.READ,
     "reload": Access.WRITE,
 }

@@ -7,9 +7,13 @@ publisher only when all that it published is settled or cut (DECISIONS 8).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
+import msgspec
+
+from grapevine.filters.normal import EVERYTHING
+from grapevine.filters.printing import to_text
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import ADDRESSES
 from grapevine.wire.messages import (
@@ -22,47 +26,68 @@ from grapevine.wire.messages import (
     Marks,
     Refuse,
 )
+from overlay.assembly import Calls
 from overlay.behaviour import Quiet, Status
-from overlay.clients.client import Client
-from overlay.clients.shelf import LAID
+from overlay.clients.owners import Owner, Owners
 from overlay.core import Core
-from overlay.links.greeting import Greeting
+from overlay.data.client import Client
+from overlay.data.deliveries import Deliveries
+from overlay.data.local import LocalSubscriptions
+from overlay.data.router import Registry, Router
+from overlay.links.liveness import Liveness
+from overlay.links.readiness import Readiness
 from overlay.links.session import Kind, Link, Session
-from overlay.links.sync import Sync
 from overlay.settings import CoreSettings
 from overlay.timers import Timer
-from overlay.tree.subscriptions import Subscriptions
 
 WAITING = 10_000  # clients that may wait for a broker to become ready
-ASLEEP_S = 1.0  # between two looks at what has come for those who are asleep
+LIMIT_CHARS = 500  # of a filter that a client is told as its limit
+PIECE = 128  # subscriptions that end in one piece of work
+POLICIES = ("drop_oldest", "drop_newest", "disconnect")  # by their numbers on the wire
+DORMANT_S = 1.0  # between two looks at what has come for those who are dormant
 
 
 class Attachments(Quiet):
     name = "clients"
+    keeps = "names"  # whose they are
 
-    def __init__(self, greeting: Greeting, sync: Sync, subscriptions: Subscriptions) -> None:
-        self.greeting = greeting
-        self.subscriptions = subscriptions
-        self.shelf = subscriptions.shelf
-        self.drained: Callable[[Client], None] = lambda client: None  # set by Requests
+    def __init__(
+        self,
+        liveness: Liveness,
+        readiness: Readiness,
+        router: Router,
+        registry: Registry,
+        local: LocalSubscriptions,
+    ) -> None:
+        self.liveness = liveness
+        self.router = router
+        self.registry = registry
+        self.local = local
+        self.spill = local.spill
+        # After each drain that touched a client that publishes.
+        self.drained: Calls[Callable[[Client], None]] = Calls("drained")
         self.admitted: Callable[[Client, float], None] = lambda client, now: None  # set by Requests
+        self.fell_behind: Callable[[Client, float], None] = lambda client, now: None  # set by News
+        self.ordered = True  # one publisher at a client: false where it holds for each topic alone
         self._draining = False  # this broker is about to stop
-        self._sleep_timer: Timer | None = None
+        self._dormant_timer: Timer | None = None
+        self.owners = Owners()
         self._waiting: dict[Link, Attach] = {}
-        sync.on_ready.append(self._serve)
+        readiness.on_ready.append(self._serve)
 
     def attach(self, core: Core) -> None:
         self.core = core
-        self.shelf.limit = min(LAID, core.settings.clients.queue)
+        self.spill.limit_to(core.settings.clients.queue, core.settings.clients.queue_bytes)
         core.on_greeting(Attach, self.on_attach)
-        core.on(Detach, self.on_detach, Kind.CLIENT)
+        core.on(Detach, self.on_detach)
 
     # --- coming ---------------------------------------------------------------------------------------
 
     def on_attach(self, link: Link, attach: Attach, now: float) -> None:
+        link.agree(self.core.protocol, attach.newest)
         other = link.session is not None and link.session.id != attach.client
         if other or link.kind is not Kind.CLIENT or link.dial:
-            self.greeting.drop(link, "greeting", now)  # a link is one client's
+            self.core.drop(link, "greeting", now)  # a link is one client's
         elif not self.core.ready:
             self._wait(link, attach)
         elif (refusal := self._refusal(link, attach, now)) is not None:
@@ -91,9 +116,9 @@ class Attachments(Quiet):
     def _refusal(self, link: Link, attach: Attach, now: float) -> Refuse | GoAway | None:
         """Who leaves sends newcomers away as well: all the brokers that a client knows may be leaving."""
         core = self.core
-        if not (PROTOCOL_OLDEST <= attach.newest and attach.oldest <= PROTOCOL):
-            return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{PROTOCOL}")
-        if self.greeting.leaving or self._draining:
+        if not (PROTOCOL_OLDEST <= attach.newest and attach.oldest <= core.protocol):
+            return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{core.protocol}")
+        if self.core.leaving or self._draining:
             text = f"{core.name} is leaving the overlay: attach to another broker"
             return GoAway(elsewhere) if (elsewhere := self._elsewhere()) else Refuse("leaving", text)
         if attach.client != identify(attach.name) or self._name_of(attach.client) not in (None, attach.name):
@@ -101,15 +126,32 @@ class Attachments(Quiet):
         old = core.clients.get(attach.client)
         if old is not None and core.granted is not None and old.key != link.peer:
             return Refuse("name", f"a client named {attach.name} is here with another key")
+        if core.granted is not None and self._anothers(attach.client, link.peer):
+            return Refuse("name", f"the name {attach.name} is that of a publisher with another key")
         if old is None or old.link is None or old.link is link or old.incarnation == attach.incarnation:
             return None
-        return self.greeting.challenge(old, old.link, attach.incarnation, now)
+        return self.liveness.challenge(old, old.link, attach.incarnation, now)
+
+    def _anothers(self, name: int, key: str) -> bool:
+        owner = self.owners.of(name)
+        return owner not in ("", key) and self.core.may_connect(owner)
+
+    def own(self, client: Client, now: float) -> None:
+        """It publishes: its name is its key's from now on."""
+        if self.core.granted is not None:
+            for name, owner in self.owners.claim(client.id, client.key, now):
+                self.core.keep(self.keeps, f"{name:016x}", owner)
+
+    def restore(self, rows: Mapping[str, bytes]) -> None:
+        self.owners.restore(msgspec.json.decode(row, type=Owner) for row in rows.values())
 
     def _name_of(self, id: int) -> str | None:
         """Who has this id here: a broker, a client or somebody's publisher."""
         client = self.core.clients.get(id)
         known = self.core.names.get(id) if client is None else client.name
-        return known or self.subscriptions.advertisements.name_of(id)
+        if known is None and (publisher := self.router.introduction(id)) is not None:
+            return publisher.publisher_name
+        return known
 
     def _admit(self, link: Link, attach: Attach, now: float) -> None:
         core = self.core
@@ -153,18 +195,18 @@ class Attachments(Quiet):
         client.take_marks(Marks(resume.epoch, resume.received, resume.settled, credit))
         client.out.resume(resume.received, attach.window)
         client.forget_introductions()
-        self.subscriptions.generation += 1
+        self.local.generation += 1
         self._connect(client, link, True, now)
         self._introduce_again(client)
 
     def _introduce_again(self, client: Client) -> None:
         """What is sent once more may come from publishers whose names were lost with the old link."""
         out = client.deliveries
-        self.shelf.empty()
+        self.spill.empty()
         waiting = list(out.backlog)
         for publication in (*out.between(out.settled + 1, out.end()), *waiting):
-            for known in self.subscriptions.advertisements.of_publisher(publication.publisher)[:1]:
-                client.introduce(publication.publisher, known.publisher_name, known.home_name)
+            if (known := self.router.introduction(publication.publisher)) is not None:
+                client.introduce(publication.publisher, *known)
 
     def _connect(self, client: Client, link: Link, resumed: bool, now: float) -> None:
         client.link, link.session = link, client
@@ -180,12 +222,15 @@ class Attachments(Quiet):
             0 if incoming.cuts else incoming.settled,  # what was cut is told first (faults seed 156)
             incoming.credit,
             self._elsewhere(),
-            self.core.settings.overlay.ordered,
+            self.ordered and self.core.settings.overlay.ordered,
+            self.core.journal is not None,
+            may_publish="" if client.may_publish == EVERYTHING else to_text(client.may_publish)[:LIMIT_CHARS],
+            protocol=link.protocol,
         )
         self.core.send(attached, link)
-        if incoming.cuts:
+        if incoming.cuts or incoming.persisted > incoming.settled:
             client.send_marks(link)
-        self.greeting.watch(client, link, now)
+        self.liveness.watch(client, link, now)
         client.touch()
 
     # --- silence and slowness --------------------------------------------------------------------------
@@ -198,30 +243,39 @@ class Attachments(Quiet):
             self.end(client, now)
         elif deliveries.waits and client.stall_timer is None and not client.ended:
             self._watch_stall(client, now)
-        shelved = deliveries.shelf is not None
-        if (shelved or deliveries.stalled) and deliveries.drowsy != shelved:
-            self._turn_over(client, now)
-        self.drained(client)
-        if client.ended and not client.lost and not client.incoming.records:
+        if deliveries.backlog.length or deliveries.stalled or deliveries.spill is not None:
+            self._look_behind(client, now)
+        if client.publishes:
+            for call in self.drained.calls:
+                call(client)
+        if client.ended and not client.lost and not client.incoming.records and not client.subscriptions:
             self.core.lose(client, now)
 
-    def _turn_over(self, client: Client, now: float) -> None:
-        """Routes lead to the shelf or to the client's own queue."""
-        if client.deliveries.shelf is not None:
-            self.shelf.wake(client)
-        else:
-            self.shelf.put_to_sleep(client)
-            if self._sleep_timer is None:
-                self._sleep_timer = self.core.timers.at(now + ASLEEP_S, self._look_at_sleepers)
-        self.subscriptions.generation += 1
+    def _look_behind(self, client: Client, now: float) -> None:
+        """A client that does not keep up, or did not when it was last looked at."""
+        deliveries = client.deliveries
+        if deliveries.backlog or deliveries.stalled:
+            self.fell_behind(client, now)
+        if not client.ended and deliveries.ought_to_be_dormant != (deliveries.spill is not None):
+            self._turn_over(client, now)
 
-    def _look_at_sleepers(self, now: float) -> None:
-        self._sleep_timer = None
-        self.shelf.empty()
-        for client in self.shelf.sleepers.values():
+    def _turn_over(self, client: Client, now: float) -> None:
+        """Routes lead to the spill or to the client's own queue."""
+        if client.deliveries.spill is not None:
+            self.spill.release(client)
+        else:
+            self.spill.take_in(client)
+            if self._dormant_timer is None:
+                self._dormant_timer = self.core.timers.at(now + DORMANT_S, self._look_at_dormant)
+        self.local.generation += 1
+
+    def _look_at_dormant(self, now: float) -> None:
+        self._dormant_timer = None
+        self.spill.empty()
+        for client in self.spill.dormant.values():
             client.touch()
-        if self.shelf.sleepers:
-            self._sleep_timer = self.core.timers.at(now + ASLEEP_S, self._look_at_sleepers)
+        if self.spill.dormant:
+            self._dormant_timer = self.core.timers.at(now + DORMANT_S, self._look_at_dormant)
 
     def _watch_stall(self, client: Client, now: float) -> None:
         settled = client.deliveries.settled
@@ -232,6 +286,7 @@ class Attachments(Quiet):
             if deliveries.waits and not client.lost:
                 if deliveries.settled == settled:
                     deliveries.stall()
+                    self.fell_behind(client, later)
                 self._watch_stall(client, later)
 
         client.stall_timer = self.core.timers.at(now + self.core.settings.clients.stall_s, check)
@@ -242,9 +297,10 @@ class Attachments(Quiet):
             session.lost_timer = self.core.timers.at(lost_at, lambda later: self.end(session, later))
 
     def reconfigured(self, before: CoreSettings, now: float) -> None:
-        self.shelf.limit = min(LAID, self.core.settings.clients.queue)
+        limits = self.core.settings.clients
+        self.spill.limit_to(limits.queue, limits.queue_bytes)
         for client in self.core.clients.values():
-            client.deliveries.most = self.core.settings.clients.queue
+            client.deliveries.limit_to(limits.queue, limits.queue_bytes)
 
     # --- going ----------------------------------------------------------------------------------------
 
@@ -256,11 +312,12 @@ class Attachments(Quiet):
         if client.ended:
             return
         client.ended = True
-        for key in client.subscriptions.values():
-            self.subscriptions.unsubscribe(client, key, now)
-        client.subscriptions.clear()
-        if client.deliveries.shelf is not None:
-            self.shelf.wake(client)
+        if len(client.subscriptions) <= PIECE:
+            self._unsubscribe(client, now)
+        else:
+            self.core.defer(lambda later: self._unsubscribe(client, later))
+        if client.deliveries.spill is not None:
+            self.spill.release(client)
         client.deliveries.give_up()
         client.incoming.list_all()
         if self.core.clients.get(client.id) is client:
@@ -271,6 +328,17 @@ class Attachments(Quiet):
         if client.lost_timer is not None:
             client.lost_timer.cancel()
         client.touch()
+
+    def _unsubscribe(self, client: Client, now: float) -> bool:
+        """A piece at a time: others do not wait for the end of one that had thousands. What comes for it
+        meanwhile holds nobody, and goes with the last piece."""
+        for number in list(islice(client.subscriptions, PIECE)):
+            self.registry.unsubscribe(client, client.subscriptions.pop(number), now)
+        if client.subscriptions:
+            return True
+        client.deliveries.give_up()
+        client.touch()
+        return False
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Client):
@@ -295,7 +363,7 @@ class Attachments(Quiet):
     # --- what it looks like ------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        self.shelf.empty()
+        self.spill.empty()
         return {"clients": [self._row(client) for client in self.core.clients.values()]}
 
     def _row(self, client: Client) -> Status:
@@ -311,7 +379,18 @@ class Attachments(Quiet):
             "in_flight": deliveries.in_flight,
             "backlog": len(deliveries.backlog),
             "dropped": deliveries.dropped,
+            "policy": POLICIES[deliveries.on_slow],
+            "address": "" if client.link is None else client.link.address,
+            "key": client.key,
+            "age_s": round(self.core.now - client.since, 1),
+            "lag": deliveries.in_flight + len(deliveries.backlog),
+            "lag_s": self._lag_s(deliveries),
         }
+
+    def _lag_s(self, deliveries: Deliveries) -> float:
+        """How old the oldest delivery is that waits; what is only under way is not counted."""
+        oldest = next(iter(deliveries.backlog), None)
+        return 0.0 if oldest is None else round(max(self.core.now - oldest.accepted_at, 0.0), 3)
 
     def validate(self) -> None:
         for number, client in self.core.numbered.items():
@@ -320,6 +399,6 @@ class Attachments(Quiet):
             deliveries = client.deliveries
             assert deliveries.settled <= deliveries.sent < deliveries.next, client
             assert len(deliveries.queue) == len(deliveries.ids), client
-            asleep = deliveries.shelf is not None
-            assert asleep == (number in self.shelf.sleepers), client
-            assert not asleep or (deliveries.backlog and not deliveries.queue and not client.ended), client
+            dormant = deliveries.spill is not None
+            assert dormant == (number in self.spill.dormant), client
+            assert not dormant or (deliveries.backlog and not deliveries.queue and not client.ended), client

@@ -1,9 +1,10 @@
 """SPEC M7: the coordinator permits Delta-moves, one at a time in any neighbourhood (paper, 6).
 
-Who wants to move asks the whole overlay (tree/census.py); the broker with the role answers. A permission is
-an epoch: the coordinator's id, its incarnation, and its own count. It covers the brokers around the mover and
-ends with the mover's word, or by itself: a mover that is gone says nothing. A coordinator that restarts has
-forgotten what it permitted; the brokers on a path refuse a second move themselves (softlinks/move.py).
+Who wants to move asks the whole overlay (administration/census.py); the broker with the role answers. A
+permission is an epoch: the coordinator's id, its incarnation, and its own count. It covers the brokers around
+the mover and ends with the mover's word, or by itself: a mover that is gone says nothing. A coordinator that
+restarts has forgotten what it permitted; the brokers on a path refuse a second move themselves
+(softlinks/move.py).
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from overlay.administration.census import Census, Report
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
-from overlay.softlinks.bans import Operation
-from overlay.tree.census import Census, Report
 
+Operation = tuple[int, int, int]  # origin, incarnation, number
 ASK_S = 3.0
 PERMIT, RELEASE = "move.permit", "move.release"
 

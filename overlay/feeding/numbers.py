@@ -10,6 +10,7 @@ and an age; the longest unused go first.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 import msgspec
 
@@ -17,14 +18,12 @@ from grapevine.wire.feeding import NoteNumbers, NumbersNoted
 from grapevine.wire.messages import Publication, Publish
 from overlay.behaviour import Quiet, Status
 from overlay.clients.attachments import Attachments
-from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Kind, Session
-from overlay.outbox import Record
+from overlay.data.client import Client
+from overlay.links.session import Session
 from overlay.settings import CoreSettings, FeedingSettings
 
 Source = tuple[int, int]  # (publisher, incarnation)
-RECORD = "numbers"
 NOTE_S = 1.0  # marks that have moved are on disk after this
 
 
@@ -36,26 +35,27 @@ class Mark(msgspec.Struct, array_like=True, gc=False):
 
 
 class Numbers(Quiet):
-    name = "numbers"
+    after = ("Publications", "Planes")
+    name = keeps = "numbers"
 
-    def __init__(
-        self, settings: FeedingSettings, attachments: Attachments, known: tuple[Mark, ...] = ()
-    ) -> None:
+    def __init__(self, settings: FeedingSettings, attachments: Attachments) -> None:
         self.settings = settings
-        self.marks: dict[Source, Mark] = {(m.publisher, m.incarnation): m for m in known}
+        self.marks: dict[Source, Mark] = {}
         self.repeated = 0  # publications that were settled before
         # Of those attached: (position, sequence number at it) of what is not settled yet.
         self._unsettled: dict[Session, deque[tuple[int, int]]] = {}
-        self._moved = False  # since the last note
-        self._drained = attachments.drained
-        attachments.drained = self._flushed
+        self._moved: dict[Source, None] = {}  # since the last note
+        attachments.drained.add(self, self._flushed)
 
     def attach(self, core: Core) -> None:
         self.core = core
-        assert core.accept is not None, "behind the data path"
-        self._accept = core.accept
-        core.accept = self.accept
-        core.on(NoteNumbers, self.on_note, Kind.CLIENT)
+        self._accept = core.accept.wrap(self, self.accept)
+        core.on(NoteNumbers, self.on_note)
+
+    def restore(self, rows: Mapping[str, bytes]) -> None:
+        marks = [msgspec.json.decode(row, type=Mark) for row in rows.values()]
+        for mark in sorted(marks, key=lambda mark: mark.used_at):
+            self.marks[mark.publisher, mark.incarnation] = mark
 
     def reconfigured(self, before: CoreSettings, now: float) -> None:
         self.settings = self.core.settings.feeding
@@ -75,7 +75,6 @@ class Numbers(Quiet):
 
     def _flushed(self, client: Client) -> None:
         """After each drain that touched a client: its mark follows what is settled."""
-        self._drained(client)
         waits = self._unsettled.get(client)
         if not waits:
             return
@@ -86,16 +85,17 @@ class Numbers(Quiet):
             if mark is not None and sequence > mark.sequence:
                 mark.sequence = sequence
                 if not self._moved:
-                    self._moved = True
                     self.core.timers.at(self.core.now + NOTE_S, self._note)
+                self._moved[mark.publisher, mark.incarnation] = None
 
     def _note(self, now: float) -> None:
-        if self._moved:
-            self._write()
+        moved, self._moved = self._moved, {}
+        for source in moved:
+            self._write(source)
 
-    def _write(self) -> None:
-        self._moved = False
-        self.core.out.journal.append(Record(RECORD, tuple(self.marks.values())))
+    def _write(self, source: Source) -> None:
+        """As it is now; one that was forgotten ends."""
+        self.core.keep(self.keeps, f"{source[0]} {source[1]}", self.marks.get(source))
 
     def on_note(self, client: Client, message: NoteNumbers, now: float) -> None:
         source = message.publisher, message.incarnation
@@ -103,7 +103,8 @@ class Numbers(Quiet):
         mark.used_at = now
         self.marks[source] = mark  # the longest unused comes first
         self._forget_old(now)
-        self._write()
+        self._note(now)
+        self._write(source)
         self.core.tell(NumbersNoted(message.request, mark.sequence), client)
 
     def _forget_old(self, now: float) -> None:
@@ -112,6 +113,7 @@ class Numbers(Quiet):
             if mark.used_at >= oldest and len(self.marks) <= self.settings.publishers:
                 break
             del self.marks[source]
+            self._write(source)
 
     def link_down(self, session: Session, now: float) -> None:
         if session in self._unsettled:

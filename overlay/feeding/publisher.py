@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from grapevine.filters.normal import Filter
 from grapevine.wire import WireError, decode_publications
 from grapevine.wire.identity import identify
-from grapevine.wire.messages import RESENT, Advertisement, Publication, Publish
+from grapevine.wire.messages import RESENT, Publication, Publish
 from overlay.clients.attachments import Attachments
-from overlay.clients.client import Client
 from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.router import Registry
 from overlay.gather import Gather
-from overlay.tree.advertisements import Advertisements
 
 ROW_BITS = 32  # of a sequence number; the batch is above them
 STEP = 2_048  # publications of one piece of work
@@ -31,14 +31,14 @@ class QueryPublisher:
         self,
         core: Core,
         attachments: Attachments,
-        advertisements: Advertisements,
+        registry: Registry,
         query: str,
         name: str,
         finished: Callable[[QueryPublisher, float], None],
     ) -> None:
         self.core = core
         self.attachments = attachments
-        self.advertisements = advertisements
+        self.registry = registry
         self.query = query
         self.name = name
         self.client: Client | None = None
@@ -68,16 +68,13 @@ class QueryPublisher:
         taken = self.core.clients.get(id)
         if taken is not None:
             return f"a client named {self.name} is attached here"
-        for other in self.advertisements.of_publisher(id):
-            if other.incarnation != incarnation and other.home != self.core.id:
-                return f"a publisher named {self.name} is at {other.home_name}"
+        if home := self.registry.name_taken(id, incarnation):
+            return f"a publisher named {self.name} is at {home}"
         client = self.client = self.attachments.admit_inside(self.name, incarnation, now)
         client.grant(may_publish, client.may_ask)
-        core = self.core
-        item = Advertisement(core.id, core.serial(), core.id, core.name, id, incarnation, self.name, filter)
         self._confirmed = False
-        gather = Gather(lambda gather, later: self._confirm(client, later))
-        key = self.advertisements.advertise(client, item, gather, now)
+        gather = Gather(lambda gather, later: self._confirm(client, later), patient=True)
+        key = self.registry.advertise(client, filter, gather, now)
         client.advertisements[NUMBER] = (key, filter)
         client.readvertised()
         gather.start(now)
@@ -121,8 +118,7 @@ class QueryPublisher:
             run = self._take(room)
             first = incoming.received + 1
             incoming.take(first, len(run))
-            assert self.core.accept is not None
-            self.core.accept(client, Publish(client.epoch, first, run), 0, now)
+            self.core.accept.call(client, Publish(client.epoch, first, run), 0, now)
             return True
         self._working = False
         self.check(now)

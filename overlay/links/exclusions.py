@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from grapevine.wire.mesh import Exclusion
-from grapevine.wire.messages import Batch, ExcludingBatch, Publication, Publish
+from grapevine.wire.messages import Batch, ExcludingBatch, LaneBatch, Publication, Publish
 
 Names = tuple[int, ...]
 
@@ -29,7 +29,7 @@ def shifted(exclusions: Sequence[Exclusion], by: int) -> list[Exclusion]:
 
 def of_batch(batch: Batch | Publish, repeated: int) -> list[Exclusion]:
     """Those of its publications but the first, which were here before."""
-    if not isinstance(batch, ExcludingBatch):
+    if not isinstance(batch, ExcludingBatch | LaneBatch):
         return []
     return part(batch.exclusions, repeated, len(batch.publications)) if repeated else batch.exclusions
 

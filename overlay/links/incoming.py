@@ -24,8 +24,11 @@ class Incoming:
     __slots__ = (
         "_moved",
         "_told",
+        "_unkept",
+        "_unlisted",
         "cuts",
         "cuts_first",
+        "kept_moved",
         "listed",
         "moved",
         "open",
@@ -45,6 +48,11 @@ class Incoming:
         self.listed = CUTS_LISTED  # so many cuts at a time
         self.open = 0  # cuts listed so far of a record that had too many for one frame
         self.moved = False  # since the marks last left
+        self.kept_moved = False  # the persisted mark, which only marks carry
+        # Positions before those that wait for the disk, if there is one; and of what it has refused those
+        # before and the last.
+        self._unkept: deque[int] | None = None
+        self._unlisted: deque[tuple[int, int]] = deque()
         self._moved = moved
         self._told = 0  # how far the peer knows the settled mark
 
@@ -94,6 +102,9 @@ class Incoming:
             self.open = 0
             self.settled = record.last
             self.cuts += record.cuts
+            while self._unlisted and self._unlisted[0][1] <= self.settled:
+                self._unlisted.popleft()
+                self.kept_moved = True
             self.mark()
 
     def list_all(self) -> None:
@@ -113,10 +124,41 @@ class Incoming:
 
     def marks(self, epoch: int, cuts_seen: int) -> Marks:
         self.tell()
+        self.kept_moved = False
         cuts = tuple(self.cuts)
-        return Marks(
-            epoch, self.received, self.settled, self.credit, 0, cuts, self.cuts_first, cuts_seen, self.open
-        )
+        marks = self.received, self.settled, self.credit, self.persisted
+        return Marks(epoch, *marks, cuts, self.cuts_first, cuts_seen, self.open)
+
+    # --- the disk -----------------------------------------------------------------------------------
+
+    def has_journal(self) -> None:
+        self._unkept = deque()
+
+    @property
+    def persisted(self) -> int:
+        """All that was to be kept up to here is on disk."""
+        if self._unkept is None:
+            return 0
+        kept = self._unkept[0] if self._unkept else self.received
+        return min(kept, self._unlisted[0][0]) if self._unlisted else kept
+
+    def keep_after(self, position: int) -> None:
+        """What comes after this position waits for the disk."""
+        if self._unkept is not None:
+            self._unkept.append(position)
+
+    def kept(self, refused_to: int = 0) -> None:
+        """The disk has the first that waited; or has refused what goes up to this position."""
+        if self._unkept:
+            before = self._unkept.popleft()
+            if refused_to:
+                self.refused(before, refused_to)
+            self.kept_moved = True
+            self.mark()
+
+    def refused(self, before: int, last: int) -> None:
+        """The disk does not take these: nobody hears that they are persisted before that they are cut."""
+        self._unlisted.append((before, last))
 
     def resume(self, epoch: int) -> Resume:
         """The same for a greeting."""
@@ -137,6 +179,9 @@ class Incoming:
         self.records.clear()
         self.cuts.clear()
         self.cuts_first = self.received = self.settled = self._told = self.open = 0
+        if self._unkept is not None:
+            self._unkept = deque()
+            self._unlisted.clear()
         self.moved = False
 
     def mark(self) -> None:

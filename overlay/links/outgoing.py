@@ -5,13 +5,13 @@ has settled it. Positions here count from the start of the session and never res
 position before the epoch's first, so the wire's number is position - base. A full window keeps what
 is beyond it here, unsent; nothing is dropped. What has left is kept as the bytes it left in, if the driver
 hands them back: objects that wait for an acknowledgement are cold when it comes, and cost as much to free as
-to decode.
+to decode. Their bytes are counted only when the driver has sent many (`weigh`): the data path pays nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -22,8 +22,9 @@ from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Cut, Publication
 from overlay.links.exclusions import Names, part, stretches
-from overlay.links.settling import CutIndex, Settling, cuts_of
+from overlay.links.settling import CutIndex, Settling, Watch, cuts_of
 
+UNLIMITED = 1 << 62
 CUTS_EACH = 8  # cuts that a peer may report of one publication: several links behind it may be lost
 
 
@@ -58,6 +59,10 @@ class Chunk:
         """Keep what they were encoded to instead of the publications."""
         self._packed, self._publications = packed, []
 
+    @property
+    def packed_bytes(self) -> int:
+        return 0 if self._packed is None else len(self._packed)
+
     def part(self, first: int, last: int) -> Chunk:
         if first <= self.first and last >= self.last:
             return self
@@ -86,6 +91,7 @@ class Outgoing:
         "counted",
         "cuts",
         "exclusions",
+        "heavy",
         "ids",
         "limit",
         "next",
@@ -94,10 +100,16 @@ class Outgoing:
         "retained",
         "sent",
         "settled",
+        "undeliverable",
         "waits",
+        "window_bytes",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, window_bytes: int = UNLIMITED) -> None:
+        self.window_bytes = window_bytes  # that may be under way, about
+        self.heavy = (
+            False  # there were more when they were last counted: nothing leaves before there are less
+        )
         self.queue: list[Publication] = []
         self.ids: list[bytes] = []
         self.exclusions: list[Exclusion] = []  # of the queue
@@ -112,6 +124,7 @@ class Outgoing:
         self.limit = 0  # the peer's credit
         self.cuts: list[Cut] = []  # reported by the peer, of what its mark has not passed yet
         self.counted = 0  # end of the last publications some record waits for
+        self.undeliverable: Callable[[Publication], bool] | None = None  # of a lost one: all, or some
 
     # --- the data path --------------------------------------------------------------------------
 
@@ -173,6 +186,19 @@ class Outgoing:
     def sendable(self) -> bool:
         return bool(self._unsent) and self.sent < self.limit
 
+    def weight(self) -> int:
+        """Bytes that have left and are not settled."""
+        return sum(chunk.packed_bytes for chunk in self.retained if chunk.last <= self.sent)
+
+    def weigh(self) -> None:
+        """Called when much has been sent, to anybody."""
+        self.heavy = self.weight() >= self.window_bytes
+
+    @property
+    def still_heavy(self) -> bool:
+        self.weigh()
+        return self.heavy
+
     @property
     def unsettled(self) -> int:
         return self.end() - self.settled
@@ -197,6 +223,14 @@ class Outgoing:
         waits = self.waits
         while waits and waits[0].last <= position:
             waits.popleft().record.release()
+
+    def when_settled(self, then: Callable[[], None]) -> None:
+        """Call `then` once, when everything appended so far is settled or given up; at once if it is."""
+        last = self.end()
+        if last <= self.settled:
+            then()
+        else:
+            self.waits.append(Wait(last + 1, last, Watch(then)))
 
     def cut_by(self, cuts: tuple[Cut, ...], settled: int, later: int = 0) -> bool:
         """The peer's mark will pass `settled` (wire number), these being undelivered, all but the last
@@ -270,7 +304,10 @@ class Outgoing:
         waits, self.waits = self.waits, deque()
         for wait in waits:
             first = max(wait.first, self.settled + 1)
-            wait.record.cuts += cuts_of(self.between(first, wait.last), reason)
+            lost = self.between(first, wait.last)
+            wait.record.cuts += cuts_of(
+                filter(self.undeliverable, lost) if self.undeliverable else lost, reason
+            )
         self.forget()
         for wait in waits:
             wait.record.release()

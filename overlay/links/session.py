@@ -10,9 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from grapevine.wire.messages import Batch, ExcludingBatch, Marks
-from matching.routes import RouteCache
-from overlay.links.incoming import Incoming
+from grapevine.wire.messages import PROTOCOL_OLDEST, Marks, Message, Resume
+from overlay.links.lane import FurtherLane, Lane, flush_batches
 from overlay.links.outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
     from overlay.gather import Gather
     from overlay.timers import Timer
 
-
-MARKS_S = 0.002  # between two marks to one side, if nothing presses
-PRESSING = 8  # marks leave at once when this part of the window was settled since the last
+LANES = 64  # of one session; a neighbour that names a higher one is wrong
+LANE_SHARE = 4  # a further lane has this part of the window
 
 
 class Kind(IntEnum):
@@ -38,6 +36,7 @@ class Link:
     `peer` is what the driver knows for certain: the authenticated key, or the address dialled."""
 
     __slots__ = (
+        "address",
         "challenged_at",
         "challenger",
         "dial",
@@ -45,6 +44,7 @@ class Link:
         "kind",
         "number",
         "peer",
+        "protocol",
         "session",
         "since",
         "watched",
@@ -55,210 +55,155 @@ class Link:
         self.peer = peer
         self.kind = kind
         self.dial = dial
+        self.protocol = PROTOCOL_OLDEST  # what both sides speak, once the other has said what it does
         self.session: Session | None = None
         self.watched: Session | None = None  # whose silence ends the link
         self.challenged_at: float | None = None  # another incarnation claimed the name of who is here,
         self.challenger = 0  # this one
         self.since = self.heard_at = now
+        self.address = ""  # where the other side is, if the driver knows
+
+    def agree(self, ours: int, theirs: int) -> None:
+        """Both sides have said the newest protocol that they speak; who is too old is still told so."""
+        self.protocol = max(PROTOCOL_OLDEST, min(ours, theirs))
 
 
-class Session:
-    """What peers and clients share."""
+class Session(Lane):
+    """What peers and clients share; the session itself is its lane 0."""
 
     __slots__ = (
-        "core",
-        "cuts_seen",
         "epoch",
         "gathers",
         "id",
         "incarnation",
-        "incoming",
         "kind",
         "link",
         "lost",
         "lost_timer",
-        "marks_at",
-        "marks_timer",
-        "name",
         "number",
-        "out",
         "round_trip_s",
-        "routes",
         "sent_at",
         "writable",
     )
 
     def __init__(self, core: Core, kind: Kind, peer: int, name: str, window: int, out: Outgoing) -> None:
-        self.core = core
+        super().__init__(core, name, 0, window, out)
+        self.session = self
         self.kind = kind
         self.id = peer
-        self.name = name
         self.number = next(core.session_numbers)
         self.incarnation = 0
         self.epoch = 0
         self.link: Link | None = None
-        self.out = out
-        self.incoming = Incoming(window, self.touch)
-        self.cuts_seen = 0
         self.gathers: dict[Gather, None] = {}
-        self.routes = RouteCache()
         self.round_trip_s = 0.0
         self.lost_timer: Timer | None = None
         self.lost = False
         self.sent_at = 0.0
-        self.marks_at = 0.0  # not before, if nothing presses
-        self.marks_timer: Timer | None = None
         self.writable = True
 
     def __repr__(self) -> str:
         return f"<{self.kind.name.lower()} {self.name}{'' if self.link else ' (suspended)'}>"
 
-    def touch(self) -> None:
-        """Something is to leave at the end of this drain."""
-        self.core.dirty[self] = None
-
     @property
     def flowing(self) -> bool:
-        """Whether publications may be sent now."""
         return self.link is not None and self.writable
 
-    def flush(self) -> None:
-        raise AssertionError("a session is a peer's or a client's")
+    def speaks(self, message: type[Message]) -> bool:
+        """Whether the other side knows such a message; nothing newer is sent (`Core.send`), so who depends
+        on an answer asks before."""
+        return self.link is not None and message.gate.since <= self.link.protocol
 
-    def take_marks(self, marks: Marks) -> None:
-        """What the other side says of our stream: first who is cut, then how far it is settled."""
-        if marks.epoch != self.epoch:
-            return
-        fresh = marks.cuts[max(0, self.cuts_seen - marks.cuts_first) :]
-        if not self.out.cut_by(fresh, marks.settled, marks.cuts_open):
-            self.core.refuse("cuts")
-        self.cuts_seen = max(self.cuts_seen, marks.cuts_first + len(marks.cuts))
-        self.incoming.cuts_taken(marks.cuts_seen)
-        if not self.out.marked(marks.received, marks.settled, marks.credit):
-            self.core.refuse("marks")
-        if marks.cuts and self.link is not None:  # also of those seen before: the other side may wait for it
-            self.send_marks(self.link)
-        self.touch()
+    def lane(self, number: int) -> Lane | None:
+        """None: there is no such lane here."""
+        return self if not number else None
 
-    def flush_marks(self, link: Link, flows: bool) -> None:
-        """Marks that nothing will carry (`flows`: publications will) leave by themselves, but not for each
-        single publication: who sends one after the other hears of several at once."""
-        incoming, now = self.incoming, self.core.now
-        if not incoming.moved or (flows and not incoming.cuts):
-            return
-        if incoming.cuts or now >= self.marks_at or incoming.untold * PRESSING >= incoming.window:
-            self.send_marks(link)
-        elif self.marks_timer is None:
-            self.marks_timer = self.core.timers.at(self.marks_at, self._marks_due)
-
-    def _marks_due(self, now: float) -> None:
-        self.marks_timer = None
-        self.touch()
-
-    def send_marks(self, link: Link) -> None:
-        self.marks_at = self.core.now + MARKS_S
-        self.core.out.sends.append((self.incoming.marks(self.epoch, self.cuts_seen), (link.number,)))
+    def every_lane(self) -> tuple[Lane, ...]:
+        return (self,)
 
 
 class Remote(Session):
     """Another broker, whatever the link to it is for."""
 
-    __slots__ = ("addresses", "held", "received_total", "window")
+    __slots__ = ("addresses", "dialled", "held", "lanes", "window")
 
     def __init__(self, core: Core, kind: Kind, broker: int, name: str) -> None:
-        super().__init__(core, kind, broker, name, core.settings.links.window, Outgoing())
+        super().__init__(
+            core, kind, broker, name, core.settings.links.window, Outgoing(core.settings.links.window_bytes)
+        )
         self.addresses: tuple[str, ...] = ()
+        self.dialled = False  # by us
         self.window = 0  # what the other side takes unsettled
         self.held = False  # publications for it wait here
-        self.received_total = 0
+        self.lanes: dict[int, FurtherLane] = {}
 
     def flush(self) -> None:
-        self.out.seal(self.core.settings.links.batch_publications)
-        link = self.link
-        if link is None:
-            return
-        incoming = self.incoming
-        flows = self.flowing and self.out.sendable
-        self.flush_marks(link, flows)
-        if flows:
-            base = self.out.base
-            for chunk in self.out.take(self.core.settings.links.batch_publications):
-                head = (self.epoch, chunk.first - base, incoming.received, incoming.settled, incoming.credit)
-                batch = (
-                    ExcludingBatch(*head, chunk.publications, list(chunk.exclusions))
-                    if chunk.exclusions
-                    else Batch(*head, chunk.publications)
-                )
-                self.core.out.batch(link.number, batch, chunk)
-                incoming.tell()
-
-
-class Peer(Remote):
-    """A neighbour on the tree. `held`: it leaves, publications for it wait for its heirs. `heir`: a move
-    gives this link's place to that neighbour's, what is on it is the last."""
-
-    __slots__ = (
-        "dialled",
-        "root_path",
-        "ever_synced",
-        "heir",
-        "heirs",
-        "shadows",
-        "sync_number",
-        "sync_pending",
-        "synced_by_peer",
-        "synced_by_us",
-        "tables_epoch",
-        "tables_received",
-    )
-
-    def __init__(self, core: Core, peer: int, name: str) -> None:
-        super().__init__(core, Kind.PEER, peer, name)
-        self.dialled = False  # by us: this is our parent
-        self.heir: Peer | None = None
-        self.heirs: tuple[int, ...] = ()  # of one that leaves: who will be our neighbours in its place
-        self.root_path: tuple[int, ...] = ()
-        # SyncDone (DECISIONS 11): see links/sync.py
-        self.ever_synced = False  # in this incarnation of ours
-        self.sync_number = 0
-        self.sync_pending = 0
-        self.shadows = 0
-        self.tables_received = False
-        self.tables_epoch = 0  # of the link on which tables were last exchanged
-        self.synced_by_us = False
-        self.synced_by_peer = False
+        flush_batches(self)
 
     @property
-    def flowing(self) -> bool:
-        return self.link is not None and self.synced_by_peer and self.writable and not self.held
-
-    @property
-    def live(self) -> bool:
-        """Whether what it told us still stands on its own."""
-        return self.link is not None and not self.going
-
-    @property
-    def retiring(self) -> bool:
-        return self.heir is not None
+    def synced(self) -> bool:
+        """Whether the other side is ready for publications."""
+        return True
 
     @property
     def going(self) -> bool:
-        """Others will tell what it has told."""
-        return self.held or self.heir is not None
+        """Whether others are about to take its place."""
+        return self.held
 
-    def may_be_told(self, source: Session) -> bool:
-        """Whether what came from `source` is to be told here: not over a link that ends, and what came over
-        such a link is known behind the one in its place."""
-        return self.heir is None and not (isinstance(source, Peer) and source.heir is self)
+    @property
+    def retiring(self) -> bool:
+        """Whether another link has taken the place of this one."""
+        return False
 
-    def will_tell(self, source: Session) -> bool:
-        """Whether this neighbour itself tells what came from `source`, a leaver whose place it takes."""
-        return isinstance(source, Peer) and source.held and self.id in source.heirs
+    @property
+    def connected(self) -> bool:
+        """Whether what one side accepts now is owed on the other."""
+        return self.link is not None
 
-    def begin_sync(self) -> None:
-        self.sync_number += 1
-        self.end_sync()
+    # --- lanes ----------------------------------------------------------------------------------------
 
-    def end_sync(self) -> None:
-        self.sync_pending = 0
-        self.tables_received = self.synced_by_us = self.synced_by_peer = False
+    def lane(self, number: int) -> Lane | None:
+        if not number:
+            return self
+        if (lane := self.lanes.get(number)) is None and number < LANES:
+            ours = self.core.settings.links.window // LANE_SHARE or 1
+            lane = self.lanes[number] = FurtherLane(self, number, ours)
+            lane.out.new_epoch(self.window // LANE_SHARE or 1)
+        return lane
+
+    def every_lane(self) -> tuple[Lane, ...]:
+        return (self, *self.lanes.values()) if self.lanes else (self,)
+
+    # --- epochs ---------------------------------------------------------------------------------------
+
+    def begin_epoch(self, epoch: int) -> None:
+        """One of the two sides has restarted, or they meet for the first time."""
+        self.epoch = epoch
+        self.new_epoch(self.window)
+        for lane in self.lanes.values():
+            lane.new_epoch(self.window // LANE_SHARE or 1)
+
+    def resume_state(self) -> tuple[Resume, tuple[tuple[int, Resume], ...]]:
+        """What we still know of the epoch: of this lane, and of the others."""
+        others = ((number, lane.incoming.resume(self.epoch)) for number, lane in self.lanes.items())
+        return self.incoming.resume(self.epoch), tuple(others)
+
+    def resume(self, first: Resume, others: tuple[tuple[int, Resume], ...]) -> None:
+        """Both sides are alive: the epoch goes on after what was received. A lane of which the other side
+        says nothing has received nothing there."""
+        known = dict(others)
+        nothing = Resume(first.epoch, 0, 0)
+        for number in {*known, *self.lanes}:
+            if (lane := self.lane(number)) is not None and number:
+                _resume(lane, known.get(number, nothing), self.window // LANE_SHARE or 1)
+        _resume(self, first, self.window)
+
+
+def _resume(lane: Lane, resume: Resume, window: int) -> None:
+    credit, cuts = resume.settled + window, (resume.cuts, resume.cuts_first)
+    lane.take_marks(
+        Marks(resume.epoch, resume.received, resume.settled, credit, 0, *cuts, 0, resume.cuts_open)
+    )
+    lane.out.resume(resume.received, window)
+    lane.incoming.moved = False
+    lane.incoming.mark()

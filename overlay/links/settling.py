@@ -8,7 +8,7 @@ other.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from grapevine.wire.messages import Cut, Publication
@@ -22,8 +22,8 @@ class Settling:
 
     __slots__ = ("cuts", "incoming", "last", "pending")
 
-    def __init__(self, incoming: Incoming) -> None:
-        self.incoming: Incoming | None = incoming
+    def __init__(self, incoming: Incoming | None) -> None:
+        self.incoming = incoming
         self.last = 0
         self.pending = 0
         self.cuts: list[Cut] = []
@@ -32,6 +32,19 @@ class Settling:
         self.pending -= 1
         if not self.pending and self.incoming is not None:
             self.incoming.advance()
+
+
+class Watch(Settling):
+    """Waits for positions on behalf of nobody's publications: `then` is called when they are settled."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        super().__init__(None)
+        self._then = then
+
+    def release(self) -> None:
+        self._then()
 
 
 def cuts_of(publications: Iterable[Publication], reason: int) -> list[Cut]:

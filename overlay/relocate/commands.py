@@ -12,11 +12,12 @@ import msgspec
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import Answer, Command
+from overlay.administration.census import Census, Report
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.links.session import Link
 from overlay.relocate.relocation import Relocation
-from overlay.tree.census import Census, Report
+from overlay.tree.peer import peers_of
 
 SETTABLE = ("algorithm", "priority", "weight", "threshold", "gain", "moves_per_minute")
 
@@ -51,7 +52,7 @@ class RelocationCommands(Quiet):
     # --- one broker ---------------------------------------------------------------------------------
 
     def _place(self) -> Report:
-        neighbours = [peer.id for peer in self.core.peers.values() if peer.link is not None]
+        neighbours = [peer.id for peer in peers_of(self.core).values() if peer.link is not None]
         publishers = [client.name for client in self.core.clients.values() if client.advertisements]
         place = {"neighbours": neighbours, "publishers": publishers, "addresses": list(self.addresses)}
         return {**self.census.brief(), **place}

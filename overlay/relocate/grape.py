@@ -26,18 +26,18 @@ from grapevine.wire.relocation import (
     TraceInformationRequest,
     Way,
 )
-from overlay.clients.client import Client
+from overlay.administration.census import MISSING_MAX
 from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.duplicates import Source
+from overlay.data.routes import Side
 from overlay.gather import Gather
-from overlay.links.session import Kind, Peer
 from overlay.relocate.selection import Candidate, Evaluation, nodes_of
 from overlay.relocate.tagging import Tracer
 from overlay.relocate.traces import SessionTrace
 from overlay.relocate.ways import onward, way_to
 from overlay.settings import RelocationSettings
-from overlay.tree.census import MISSING_MAX
-from overlay.tree.duplicates import Source
-from overlay.tree.routes import Side
+from overlay.tree.peer import Peer, peers_of
 
 LOOK_AGAIN_S = 0.05
 SETTLE_S = 30.0  # a session whose publications do not settle in this time is asked for all the same
@@ -83,7 +83,7 @@ class Grape:
         self.core = core
         core.on(TraceInformationRequest, self.on_request)
         core.on(TraceInformationAnswer, self.on_answer)
-        core.on(RoundTripsAnswer, self.on_round_trips, Kind.CLIENT)
+        core.on(RoundTripsAnswer, self.on_round_trips)
 
     # --- phase 1: a session -------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Grape:
             trace = self.noted[source] = SessionTrace(id)
         route = self.tracer.route(side, publication.attributes)
         trace.delivered(index, len(route.clients))
-        trace.sent.update(map(way_to, route.peers))
+        trace.sent.update(map(way_to, route.remotes))
 
     # --- phase 1: asking ----------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Grape:
 
     def _delays(self) -> tuple[NeighbourDelay, ...]:
         output_s = max(self.core.report.get("output_delay_s", 0.0), 0.0)
-        return tuple(NeighbourDelay(p.id, output_s, p.round_trip_s) for p in self.core.peers.values())
+        return tuple(NeighbourDelay(p.id, output_s, p.round_trip_s) for p in peers_of(self.core).values())
 
     # --- phase 2: the choice ------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ it ends: moved, or aborted, and then it advertises anew at the source as if it h
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,18 +34,19 @@ from grapevine.wire.relocation import (
 from matching.relations import covers
 from overlay.behaviour import Quiet, Status
 from overlay.clients.attachments import Attachments
-from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Kind, Peer, Session
+from overlay.data.client import Client
+from overlay.data.path import Publications
+from overlay.links.session import Session
 from overlay.outbox import Event
 from overlay.tree.advertisements import AdvertisementEntry, Advertisements
-from overlay.tree.publications import Publications
+from overlay.tree.peer import Peer, peers_of
 
 MigrationId = tuple[int, int, int]
 OFFER_S = 2.0  # an offer that nobody answers is repeated after this
 
 
-class Departure:
+class MigrationSource:
     """At the source: a client that was asked to go. `paused` is the last position that it used here."""
 
     __slots__ = ("began_at", "client", "committed", "offer", "paused")
@@ -57,7 +59,7 @@ class Departure:
         self.committed = False
 
 
-class Passage:
+class MigrationHop:
     """A migration on its way through this broker."""
 
     __slots__ = ("accepted", "ahead", "behind", "complete", "settle_at", "update")
@@ -87,23 +89,24 @@ class Migration(Quiet):
     ) -> None:
         self.advertisements = advertisements
         self.publications = publications
-        self.departures: dict[Client, Departure] = {}
-        self.passages: dict[MigrationId, Passage] = {}
+        self.departures: dict[Client, MigrationSource] = {}
+        self.hops: dict[MigrationId, MigrationHop] = {}
+        self._early: dict[Peer, list[MigrationComplete]] = {}  # before their sender's SyncDone
         self.moved = self.aborted = 0
         self._number = 0
         # Told when a publisher has gone from here (moved) or stays after all, and when one was turned round.
         self.ended: Callable[[Client, bool, float], None] = lambda client, moved, now: None
         self.turned: Callable[[int, int], None] = lambda publisher, incarnation: None
-        self._drained = attachments.drained
-        attachments.drained = self._flushed
+        attachments.drained.add(self, self._flushed)
 
     def attach(self, core: Core) -> None:
         self.core = core
-        core.on(Paused, self.on_paused, Kind.CLIENT)
-        core.on(Migrate, self.on_migrate, Kind.CLIENT)
-        core.on(RelocateEnd, self.on_end, Kind.CLIENT)
+        core.on(Paused, self.on_paused)
+        core.on(Migrate, self.on_migrate)
+        core.on(RelocateEnd, self.on_end)
         core.on(MigrationUpdate, self.on_update)
         core.on(MigrationComplete, self.on_complete)
+        self.advertisements.announcements.sync.forget_stale.append(self._synced)
 
     # --- the source ---------------------------------------------------------------------------------
 
@@ -121,11 +124,11 @@ class Migration(Quiet):
         moved = tuple(MovedAdvertisement(n, *key) for n, (key, _) in client.advertisements.items())
         id = (self.core.id, self.core.incarnation, self._number)
         offer = Relocate(*id, name, addresses, path, moved, moves)
-        departure = self.departures[client] = Departure(client, offer, now)
+        departure = self.departures[client] = MigrationSource(client, offer, now)
         self._repeat_offer(departure, now)
         return ""
 
-    def _repeat_offer(self, departure: Departure, now: float) -> None:
+    def _repeat_offer(self, departure: MigrationSource, now: float) -> None:
         client = departure.client
         if self.departures.get(client) is departure and departure.paused is None:
             self.core.tell(departure.offer, client)
@@ -151,7 +154,7 @@ class Migration(Quiet):
         self._log(client, departure, message.outcome, now)
         self.ended(client, moved, now)
 
-    def _withdraw(self, departure: Departure) -> None:
+    def _withdraw(self, departure: MigrationSource) -> None:
         """What is still here of the advertisements that the client has taken elsewhere, or holds void."""
         client = departure.client
         for moved in departure.offer.advertisements:
@@ -160,25 +163,43 @@ class Migration(Quiet):
         client.readvertised()
         client.touch()
 
-    def _log(self, client: Client, departure: Departure, outcome: str, now: float) -> None:
+    def _log(self, client: Client, departure: MigrationSource, outcome: str, now: float) -> None:
         to = departure.offer.name if outcome == "moved" else self.core.name
         took_us = int((now - departure.began_at) * 1e6)
         hops = len(departure.offer.path) - 1
+        self._tell(client, departure, outcome, now)
         self.core.out.logs.append(
             Event(now, "relocate", client.name, 0, to, (), hops, took_us, False, outcome)
         )
 
-    def _commit(self, passage: Passage, now: float) -> None:
+    def _tell(self, client: Client, departure: MigrationSource, outcome: str, now: float) -> None:
+        here, there, took_ms = (
+            self.core.name,
+            departure.offer.name,
+            round((now - departure.began_at) * 1000, 1),
+        )
+        fields: dict[str, Any] = {
+            "publisher": client.name,
+            "from": here,
+            "to": there,
+            "hops": len(departure.offer.path) - 1,
+        }
+        if outcome == "moved":
+            text = f"{client.name} publishes at {there} now, {here} before; it took {took_ms:g} ms"
+            self.core.event(now, "relocate.settled", text, **fields, took_ms=took_ms)
+        else:
+            text = f"{client.name} stays at {here} instead of {there}: {outcome}"
+            self.core.event(now, "relocate.refused", text, "warn", **fields, outcome=outcome)
+
+    def _commit(self, hop: MigrationHop, now: float) -> None:
         """The update has come all the way: the advertisements are the target's."""
-        update = passage.update
-        departure = next((d for d in self.departures.values() if _id(d.offer) == passage.id), None)
+        update = hop.update
+        departure = next((d for d in self.departures.values() if _id(d.offer) == hop.id), None)
         if departure is not None:
             departure.committed = True
-            self._turn(passage, departure.client, now)
-        passage.settle_at = max(
-            (c.incoming.received for c in self._clients(update) if not c.ended), default=0
-        )
-        self._complete_if_settled(passage, now)
+            self._turn(hop, departure.client, now)
+        hop.settle_at = max((c.incoming.received for c in self._clients(update) if not c.ended), default=0)
+        self._complete_if_settled(hop, now)
 
     def _clients(self, update: MigrationUpdate) -> list[Client]:
         """The publisher's sessions here: an earlier one may have ended and not be settled yet."""
@@ -188,19 +209,18 @@ class Migration(Quiet):
 
     def _flushed(self, client: Client) -> None:
         """After each drain that touched a client: it may have come to be settled."""
-        self._drained(client)
-        if self.passages:
-            for passage in list(self.passages.values()):
-                if self._waits_for(passage, client):
-                    self._complete_if_settled(passage, self.core.now)
+        if self.hops:
+            for hop in list(self.hops.values()):
+                if self._waits_for(hop, client):
+                    self._complete_if_settled(hop, self.core.now)
 
-    def _waits_for(self, passage: Passage, client: Client) -> bool:
-        return passage.ahead is None and not passage.complete and passage.update.publisher == client.id
+    def _waits_for(self, hop: MigrationHop, client: Client) -> bool:
+        return hop.ahead is None and not hop.complete and hop.update.publisher == client.id
 
-    def _complete_if_settled(self, passage: Passage, now: float) -> None:
-        if self.settled(passage):
-            update = passage.update
-            self._complete(passage, self.accepted(update), now)
+    def _complete_if_settled(self, hop: MigrationHop, now: float) -> None:
+        if self.settled(hop):
+            update = hop.update
+            self._complete(hop, self.accepted(update), now)
 
     def accepted(self, update: MigrationUpdate) -> int:
         """The last sequence number that we took, everything up to it being settled; 0 if the client may not
@@ -209,17 +229,17 @@ class Migration(Quiet):
             return 0
         return self.publications.seen.last.get((update.publisher, update.publisher_incarnation), 0)
 
-    def settled(self, passage: Passage) -> bool:
+    def settled(self, hop: MigrationHop) -> bool:
         """Whether nothing that the publisher published here is in flight, nor can follow."""
-        return all(self._settled(passage, client) for client in self._clients(passage.update))
+        return all(self._settled(hop, client) for client in self._clients(hop.update))
 
-    def _settled(self, passage: Passage, client: Client) -> bool:
+    def _settled(self, hop: MigrationHop, client: Client) -> bool:
         incoming = client.incoming
         if client.ended:
             return not incoming.records
-        last = passage.settle_at
+        last = hop.settle_at
         departure = self.departures.get(client)
-        if departure is not None and _id(departure.offer) == passage.id:
+        if departure is not None and _id(departure.offer) == hop.id:
             if departure.paused is None:
                 return False
             last = departure.paused
@@ -234,35 +254,35 @@ class Migration(Quiet):
             place = update.path.index(self.core.id)
         except ValueError:
             return
-        if _id(update) in self.passages:
-            passage = self.passages[_id(update)]
-            passage.behind = peer
+        if _id(update) in self.hops:
+            hop = self.hops[_id(update)]
+            hop.behind = peer
         else:
-            ahead = self.core.peers.get(update.path[place - 1]) if place else None
-            passage = self.passages[_id(update)] = Passage(update, peer, ahead)
+            ahead = peers_of(self.core).get(update.path[place - 1]) if place else None
+            hop = self.hops[_id(update)] = MigrationHop(update, peer, ahead)
         if place == 0:
-            self._commit(passage, now)
-        elif passage.ahead is None:
-            self._complete(passage, 0, now)  # the way on is lost
+            self._commit(hop, now)
+        elif hop.ahead is None:
+            self._complete(hop, 0, now)  # the way on is lost
         else:
-            self._turn(passage, passage.ahead, now)
-            self.core.tell(update, passage.ahead)
+            self._turn(hop, hop.ahead, now)
+            self.core.tell(update, hop.ahead)
 
-    def _turn(self, passage: Passage, before: Session, now: float) -> None:
+    def _turn(self, hop: MigrationHop, before: Session, now: float) -> None:
         """Operations 1 and 3: the advertisements come from the target's side, and it is told what overlaps
         them. The side where they were before lingers: it is told what it was, until all is settled."""
-        update = passage.update
+        update = hop.update
         for moved in update.advertisements:
             entry = self.advertisements.table.by_key.get((moved.origin, moved.serial))
             if entry is None or entry.item.publisher != update.publisher:
                 continue
             obeyed = self._obeyed(entry, update)
-            if obeyed or entry.source is passage.behind:
+            if obeyed or entry.source is hop.behind:
                 self.advertisements.linger(entry, before, now)
             if obeyed:
                 home = update.path[-1]
                 item = replace(entry.item, home=home, home_name=update.name, moves=update.moves)
-                self.advertisements.move(entry, item, passage.behind, now)
+                self.advertisements.move(entry, item, hop.behind, now)
         self.turned(update.publisher, update.publisher_incarnation)
 
     def _obeyed(self, entry: AdvertisementEntry, update: MigrationUpdate) -> bool:
@@ -270,39 +290,53 @@ class Migration(Quiet):
         return entry.item.moves < update.moves
 
     def on_complete(self, peer: Peer, message: MigrationComplete, now: float) -> None:
-        passage = self.passages.get(_id(message))
-        if passage is not None and passage.ahead is peer:
-            self._complete(passage, message.accepted, now)
-
-    def _complete(self, passage: Passage, accepted: int, now: float) -> None:
-        """Operation 2, then the word goes on towards the target."""
-        self._relieve(passage, now)
-        update, behind = passage.update, passage.behind
-        if isinstance(behind, Client) and not behind.ended:
-            passage.complete, passage.accepted = True, accepted
-            passage.ahead = None
-            self._tell_moved(passage)
+        """It counts when its sender has said SyncDone (DECISIONS 27): one that has restarted may not know yet
+        what its other neighbours ask for, nor do we then."""
+        hop = self.hops.get(_id(message))
+        if hop is None or hop.ahead is not peer:
             return
-        del self.passages[passage.id]
-        publisher, incarnation = update.publisher, update.publisher_incarnation
-        self.core.tell(MigrationComplete(*passage.id, publisher, incarnation, accepted), behind)
+        if peer.synced_by_peer:
+            self._complete(hop, message.accepted, now)
+        else:
+            self._early.setdefault(peer, []).append(message)
 
-    def _relieve(self, passage: Passage, now: float) -> None:
+    def _synced(self, peer: Peer, now: float) -> None:
+        for message in self._early.pop(peer, ()):
+            self.on_complete(peer, message, now)
+
+    def link_down(self, session: Session, now: float) -> None:
+        """What it had said before its SyncDone it says again on the next link."""
+        self._early.pop(session, None)  # type: ignore[call-overload]
+
+    def _complete(self, hop: MigrationHop, accepted: int, now: float) -> None:
+        """Operation 2, then the word goes on towards the target."""
+        self._relieve(hop, now)
+        update, behind = hop.update, hop.behind
+        if isinstance(behind, Client) and not behind.ended:
+            hop.complete, hop.accepted = True, accepted
+            hop.ahead = None
+            self._tell_moved(hop)
+            return
+        del self.hops[hop.id]
+        publisher, incarnation = update.publisher, update.publisher_incarnation
+        self.core.tell(MigrationComplete(*hop.id, publisher, incarnation, accepted), behind)
+
+    def _relieve(self, hop: MigrationHop, now: float) -> None:
         """Operation 2: withdraw from the source's side what only these advertisements called for."""
-        sides: list[Session] = [passage.ahead] if passage.ahead else [*self._clients(passage.update)]
+        sides: list[Session] = [hop.ahead] if hop.ahead else [*self._clients(hop.update)]
         for before in sides:
-            for moved in passage.update.advertisements:
+            for moved in hop.update.advertisements:
                 self.advertisements.relieve((moved.origin, moved.serial), before, now)
 
     # --- the target ---------------------------------------------------------------------------------
 
     def on_migrate(self, client: Client, message: Migrate, now: float) -> None:
-        passage = self.passages.get(_id(message))
-        if passage is not None and passage.behind is client:
-            self._tell_moved(passage)
+        hop = self.hops.get(_id(message))
+        if hop is not None and hop.behind is client:
+            self._tell_moved(hop)
             return
-        if passage is not None or not self._takes(client, message):
-            outcome = "refused" if passage is None else "void"
+        if hop is not None or not self._takes(client, message):
+            outcome = "refused" if hop is None else "void"
             self.core.tell(Relocated(*_id(message), outcome), client)
             return
         update = MigrationUpdate(
@@ -314,9 +348,9 @@ class Migration(Quiet):
             message.advertisements,
             message.moves,
         )
-        ahead = self.core.peers[message.path[-2]]
-        passage = self.passages[_id(message)] = Passage(update, client, ahead)
-        self._turn(passage, ahead, now)
+        ahead = peers_of(self.core)[message.path[-2]]
+        hop = self.hops[_id(message)] = MigrationHop(update, client, ahead)
+        self._turn(hop, ahead, now)
         for moved in message.advertisements:
             key = (moved.origin, moved.serial)
             client.advertisements[moved.number] = (key, self.advertisements.table.by_key[key].item.filter)
@@ -326,7 +360,7 @@ class Migration(Quiet):
     def _takes(self, client: Client, message: Migrate) -> bool:
         if len(message.path) < 2 or message.path[-1] != self.core.id or not message.advertisements:
             return False
-        ahead = self.core.peers.get(message.path[-2])
+        ahead = peers_of(self.core).get(message.path[-2])
         if ahead is None or not ahead.flowing:
             return False
         return all(self._is_of(client, moved, message, ahead) for moved in message.advertisements)
@@ -342,18 +376,18 @@ class Migration(Quiet):
             and covers(client.may_publish, entry.item.filter)
         )
 
-    def _tell_moved(self, passage: Passage) -> None:
-        if passage.complete:
-            self.core.tell(Relocated(*passage.id, "moved", passage.accepted), passage.behind)
+    def _tell_moved(self, hop: MigrationHop) -> None:
+        if hop.complete:
+            self.core.tell(Relocated(*hop.id, "moved", hop.accepted), hop.behind)
 
     def _end_at_target(self, client: Client, message: RelocateEnd, now: float) -> None:
-        passage = self.passages.get(_id(message))
-        if passage is None or passage.behind is not client:
+        hop = self.hops.get(_id(message))
+        if hop is None or hop.behind is not client:
             return
-        if passage.complete:
-            del self.passages[passage.id]
+        if hop.complete:
+            del self.hops[hop.id]
         if message.outcome != "moved":
-            for moved in passage.update.advertisements:
+            for moved in hop.update.advertisements:
                 if (known := client.advertisements.pop(moved.number, None)) is not None:
                     client.unadvertising.append((client.incoming.received, known[0]))
             client.readvertised()
@@ -363,33 +397,33 @@ class Migration(Quiet):
 
     def link_up(self, session: Session, now: float) -> None:
         """The neighbours' tables have been exchanged as they were: repeat what is under way."""
-        for passage in self.passages.values():
-            if passage.ahead is session and not passage.complete:
-                self.core.tell(passage.update, session)
+        for hop in self.hops.values():
+            if hop.ahead is session and not hop.complete:
+                self.core.tell(hop.update, session)
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Client):
             self._client_lost(session, now)
             return
-        for passage in list(self.passages.values()):
-            if passage.ahead is session:
-                self._complete(passage, 0, now)
+        for hop in list(self.hops.values()):
+            if hop.ahead is session:
+                self._complete(hop, 0, now)
 
     def _client_lost(self, client: Client, now: float) -> None:
         if self.departures.pop(client, None) is not None:
             self.ended(client, False, now)
-        for passage in list(self.passages.values()):
-            if passage.behind is client and passage.complete:
-                del self.passages[passage.id]
-            elif self._waits_for(passage, client):
-                self._complete_if_settled(passage, now)
+        for hop in list(self.hops.values()):
+            if hop.behind is client and hop.complete:
+                del self.hops[hop.id]
+            elif self._waits_for(hop, client):
+                self._complete_if_settled(hop, now)
 
     def status(self) -> Status:
-        return {"departing": len(self.departures), "passing": len(self.passages), "moved": self.moved}
+        return {"departing": len(self.departures), "passing": len(self.hops), "moved": self.moved}
 
     def validate(self) -> None:
         for client, departure in self.departures.items():
             assert departure.client is client and not client.lost, client
-        for id, passage in self.passages.items():
-            assert passage.id == id and self.core.id in passage.update.path, id
-            assert passage.ahead is None or self.core.peers.get(passage.ahead.id) is passage.ahead, id
+        for id, hop in self.hops.items():
+            assert hop.id == id and self.core.id in hop.update.path, id
+            assert hop.ahead is None or peers_of(self.core).get(hop.ahead.id) is hop.ahead, id

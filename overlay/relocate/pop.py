@@ -20,16 +20,17 @@ from grapevine.wire.relocation import (
     SessionId,
     TraceResult,
 )
-from overlay.clients.client import Client
 from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.duplicates import Source
+from overlay.data.routes import Route, Side
 from overlay.gather import Gather
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
 from overlay.relocate.profile import PublisherProfileTable, TagWindow, closest_neighbour
 from overlay.relocate.tagging import Tracer
 from overlay.relocate.ways import sides_of, whole_side
 from overlay.settings import RelocationSettings
-from overlay.tree.duplicates import Source
-from overlay.tree.routes import Route, Side
+from overlay.tree.peer import Peer, peers_of
 
 ANSWER_S = 10.0  # a trace or a request that nobody answers is over after this
 OPEN_MAX = 10_000  # traces under way at one broker; what comes beyond them is not followed
@@ -129,7 +130,7 @@ class Pop:
 
         gather = waiting[side.number] = Gather(done)
         probed = []
-        for peer, whole in sides_of(route, self.core.peers).items():
+        for peer, whole in sides_of(route, peers_of(self.core)).items():
             if peer.link is None or not isinstance(peer, Peer):
                 gather.missing.append(peer)
                 continue
@@ -165,7 +166,7 @@ class Pop:
         if table is None:
             return
         neighbour, others = closest_neighbour(table.downstream, table.local, margin=settings.gain)
-        peer = self.core.peers.get(neighbour) if neighbour is not None else None
+        peer = peers_of(self.core).get(neighbour) if neighbour is not None else None
         if peer is None or peer.link is None:
             self.selected(client, None, now)
             return
@@ -208,7 +209,7 @@ class Pop:
             return
         place = answer.path.index(self.core.id)
         if place:
-            onward = self.core.peers.get(answer.path[place - 1])
+            onward = peers_of(self.core).get(answer.path[place - 1])
             if onward is not None:
                 self.core.tell(answer, onward)
             return

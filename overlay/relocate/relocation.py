@@ -7,14 +7,18 @@ moves; the time counts from when the publisher came here.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from grapevine.wire.messages import Advertisement, Publication
 from grapevine.wire.relocation import RelocationAnswer
 from overlay.behaviour import Quiet, Status
-from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Peer, Session
+from overlay.data.client import Client
+from overlay.data.path import Publications
+from overlay.data.routes import Side
+from overlay.links.session import Session
 from overlay.relocate.grape import Choice, Grape, path_between
 from overlay.relocate.migration import Migration
 from overlay.relocate.pop import Pop
@@ -22,8 +26,7 @@ from overlay.relocate.selection import choose, relocation_target
 from overlay.relocate.tagging import Tracer
 from overlay.settings import CoreSettings, RelocationSettings
 from overlay.tree.advertisements import Advertisements
-from overlay.tree.publications import Publications
-from overlay.tree.routes import Side
+from overlay.tree.peer import Peer
 
 ALGORITHMS = ("off", "pop", "grape")
 PRIORITIES = ("load", "delay")
@@ -80,6 +83,8 @@ class Relocation(Quiet):
     def set(self, settings: RelocationSettings) -> None:
         """Also while the broker runs; what the other algorithm had begun is forgotten."""
         if settings.algorithm != self.settings.algorithm:
+            text = f"publishers of {self.core.name} move by {settings.algorithm}"
+            self.core.event(self.core.now, "relocation.set", text, algorithm=settings.algorithm)
             self.pop.publishers.clear()
             self.grape.sessions.clear()
             self.verdicts.clear()
@@ -162,12 +167,34 @@ class Relocation(Quiet):
         if now - client.since < rest_s:
             verdict.outcome = f"it came here less than {rest_s:.3g} s ago"
         elif len(verdict.path) > 1:
-            verdict.outcome = self.offer(client, verdict.path, verdict.name, verdict.addresses, now)
+            by, saves = self.settings.algorithm.upper(), verdict.saves
+            verdict.outcome = self.offer(
+                client, verdict.path, verdict.name, verdict.addresses, now, by, saves
+            )
 
     def offer(
-        self, client: Client, path: tuple[int, ...], name: str, addresses: tuple[str, ...], now: float
+        self,
+        client: Client,
+        path: tuple[int, ...],
+        name: str,
+        addresses: tuple[str, ...],
+        now: float,
+        by: str = "hand",
+        saves: float | None = None,
     ) -> str:
         refused = self.migration.offer(client, path, name, addresses, now)
+        if not refused:
+            here, hops = self.core.name, len(path) - 1
+            saved = "" if saves is None else f": saves {100 * saves:.0f} %"
+            text = f"{client.name} is to publish at {name}, {hops} hops from {here}, by {by}{saved}"
+            fields: dict[str, Any] = {
+                "publisher": client.name,
+                "from": here,
+                "to": name,
+                "hops": hops,
+                "algorithm": by,
+            }
+            self.core.event(now, "relocate.started", text, **fields, saves=saves)
         return refused or "offered"
 
     def _ended(self, client: Client, moved: bool, now: float) -> None:

@@ -10,10 +10,10 @@ from grapevine.wire.extensions import decode_extension, encode_extension
 from grapevine.wire.messages import EXTENDED, TRACED, Publication
 from grapevine.wire.relocation import TRACE, SessionId, decode_trace, encode_trace
 from overlay.core import Core
+from overlay.data.duplicates import Source
+from overlay.data.path import Publications
+from overlay.data.routes import Route, Side
 from overlay.settings import RelocationSettings
-from overlay.tree.duplicates import Source
-from overlay.tree.publications import Publications
-from overlay.tree.routes import Route, Side
 
 
 class Tracer:
@@ -47,9 +47,7 @@ class Tracer:
 
     def known(self, source: Source) -> bool:
         """Whether the publisher still advertises: what is noted of it ends with that."""
-        publisher, incarnation = source
-        advertised = self.publications.advertisements.of_publisher(publisher)
-        return any(advertisement.incarnation == incarnation for advertisement in advertised)
+        return source in self.publications.router.sources
 
     def route(self, side: Side, attributes: bytes) -> Route:
         return self.publications.route(side, attributes)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from grapevine.wire.relocation import Way
-from overlay.links.session import Peer, Remote
-from overlay.links.soft import Soft
+from overlay.data.routes import Route, Side
+from overlay.links.session import Remote
 from overlay.softlinks.excludes import Narrowed
-from overlay.tree.routes import Route, Side
+from overlay.softlinks.soft import Soft
+from overlay.tree.peer import Peer
 
 
 def way_to(hop: Remote) -> Way:
@@ -32,7 +33,7 @@ def sides_of(route: Route, peers: Mapping[int, Peer]) -> dict[Remote, bool]:
     """The neighbours behind which somebody gets a copy; with each whether one goes to the neighbour itself
     that is for all behind it. A soft link whose neighbour is gone stands for itself."""
     sides: dict[Remote, bool] = {}
-    for hop, queue in zip(route.peers, route.fan.links):
+    for hop, queue in zip(route.remotes, route.fan.links):
         side = peers.get(hop.path[0], hop) if isinstance(hop, Soft) else hop
         whole = side is hop and queue is hop.out.queue
         sides[side] = whole or sides.get(side, False)

@@ -13,17 +13,18 @@ from collections.abc import Callable
 
 from grapevine.wire.mesh import BypassAllowed, BypassBan, BypassGone
 from overlay.behaviour import Quiet
+from overlay.coordinate.permissions import Operation
 from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.outgoing import Outgoing
-from overlay.links.session import Peer, Session
-from overlay.links.soft import Soft
+from overlay.links.session import Session
 from overlay.softlinks.neighbourhoods import Neighbourhoods
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Soft
+from overlay.tree.peer import Peer, peers_of
 
 LOOK_S = 0.02
 DEADLINE_S = 10.0  # for all answers; whoever is silent is taken as gone
-Operation = tuple[int, int, int]  # origin, incarnation, number
 
 
 class Ban:
@@ -113,13 +114,14 @@ class Bans(Quiet):
         ban = self._bans[operation] = Ban(broker, done)
         banned = self.shortcuts.banned
         banned[broker] = banned.get(broker, 0) + 1
-        for soft in list(self.core.soft_out.values()):
+        for soft in list(self.shortcuts.softs.out.values()):
             if self._passes(soft, broker):
                 self.shortcuts.close(soft, now)
+                self._tell(soft, broker, now)
         gather = self._gathers[operation] = Gather(
             lambda gather, later: self._others(operation, gather, later)
         )
-        due = [p for p in self.core.peers.values() if p is not source and hops > 0]
+        due = [p for p in peers_of(self.core).values() if p is not source and hops > 0]
         ban.told = [p for p in due if p.link is not None]
         ban.complete = len(due) == len(ban.told)
         for peer in ban.told:
@@ -130,6 +132,12 @@ class Bans(Quiet):
         gather.start(now)
         lifetime = DEADLINE_S + 2 * self.core.settings.links.lost_after_s
         self.core.timers.at(now + lifetime, lambda later: self._end(operation, 0))
+
+    def _tell(self, soft: Soft, broker: int, now: float) -> None:
+        here, nearby = self.core.name, self.neighbourhoods.master.nearby
+        who = nearby[broker].name if broker in nearby else here
+        text = f"soft link {here} → {soft.name} must go: {who} moves or leaves"
+        self.core.event(now, "soft.banned", text, to=soft.name, because=who, **{"from": here})
 
     def _passes(self, soft: Soft, broker: int) -> bool:
         return broker in soft.path or broker == self.core.id
@@ -151,7 +159,7 @@ class Bans(Quiet):
         if ban is None or ban.done is None:
             return
         ban.left = [(out, position) for out, position in ban.left if out.settled < position]
-        mine = any(self._passes(soft, ban.broker) for soft in self.core.soft_out.values())
+        mine = any(self._passes(soft, ban.broker) for soft in self.shortcuts.softs.out.values())
         if (mine or ban.left) and now < deadline:
             self.core.timers.at(now + LOOK_S, lambda later: self._look(operation, deadline, later))
             return
@@ -164,7 +172,8 @@ class Bans(Quiet):
         bans = [b for b in self._bans.values() if b.done is not None and self._passes(soft, b.broker)]
         if bans:
             outs = [other.out for other in self.shortcuts.mapped() if other.path[:1] == soft.path[:1]]
-            outs += [peer.out for peer in (self.core.peers.get(b) for b in soft.path[:1]) if peer is not None]
+            peers = peers_of(self.core)
+            outs += [peers[broker].out for broker in soft.path[:1] if broker in peers]
             for ban in bans:
                 ban.left += [(out, out.end()) for out in outs]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.session import Remote, Session
-from overlay.links.soft import Soft, Stage
 from overlay.settings import CoreSettings
 from overlay.softlinks.excludes import Tap
 from overlay.softlinks.gains import link_gain
@@ -19,7 +18,9 @@ from overlay.softlinks.loads import LoadExchange
 from overlay.softlinks.neighbourhoods import Neighbourhoods
 from overlay.softlinks.rounds import decide_round, explore_from
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Soft, Stage
 from overlay.softlinks.strategies import choose_links_s1, choose_links_s2
+from overlay.tree.peer import peers_of
 
 ORDERED, UNORDERED = ("S0", "SD", "SH"), ("S0", "S1", "S2", "SH")
 LOAD_THRESHOLD = 0.8  # of a bypassed broker
@@ -69,6 +70,9 @@ class Chooser(Quiet):
         if self.core.settings.overlay.delta == 1:
             strategy = "S0"  # the map ends at our neighbours
         was, self.strategy = self.strategy, strategy
+        if was != strategy:
+            text = f"{self.core.name} forwards by {strategy}, {was} before"
+            self.core.event(now, "strategy", text, strategy=strategy, before=was)
         self._saving = False
         self._print()
         if strategy == "S0":
@@ -79,7 +83,7 @@ class Chooser(Quiet):
             self._begin(self._running, now)
 
     def _forget(self, now: float) -> None:
-        for soft in self.core.soft_out.values():
+        for soft in self.shortcuts.softs.out.values():
             self.shortcuts.close(soft, now)
         self.shortcuts.rested.clear()
         self._tried.clear()
@@ -121,16 +125,16 @@ class Chooser(Quiet):
         """One round."""
         self.rounds += 1
         table = self.shortcuts.table
-        softs = {b: s for b, s in self.core.soft_out.items() if not s.leaving}
+        softs = {b: s for b, s in self.shortcuts.softs.out.items() if not s.leaving}
         rested = self.shortcuts.rested
         soft = {
             b: self.gains.get(b, 0.0) if b in rested else self._gain(b, self._carried(s))
             for b, s in softs.items()
         }  # a link at rest carries nothing and is worth what it was
         candidates = {b: self._gain(b, tap.count) for b, tap in table.candidates.items()}
-        self.gains = {**soft, **candidates}
+        self.gains = self.shortcuts.gains = {**soft, **candidates}
         decided = decide_round(
-            self.core.peers,
+            peers_of(self.core),
             soft,
             candidates,
             self._wanted(softs),
@@ -138,8 +142,8 @@ class Chooser(Quiet):
             self.settings.maxlinks,
         )
         for broker in decided.discard:
-            if self.core.soft_out[broker].stage is not Stage.RISING:
-                self.shortcuts.close(self.core.soft_out[broker], now)
+            if self.shortcuts.softs.out[broker].stage is not Stage.ACTIVATING:
+                self.shortcuts.close(self.shortcuts.softs.out[broker], now)
         for broker in decided.promote if not rested else ():  # else the uplink is full
             self.shortcuts.open(broker, now)
         self._tried = {b: left - 1 for b, left in self._tried.items() if left > 1}
@@ -153,12 +157,14 @@ class Chooser(Quiet):
     def _wanted(self, softs: dict[int, Soft]) -> list[int]:
         """Whom to explore. Primary links bypass nobody and have no gain: what they carried counts here."""
         master = self.neighbourhoods.master
-        carried = {b: float(self._carried(p)) for b, p in self.core.peers.items()}
+        carried = {b: float(self._carried(p)) for b, p in peers_of(self.core).items()}
         carried |= {b: float(self._carried(s)) for b, s in softs.items()}
         carried |= {b: float(tap.count) for b, tap in self.shortcuts.table.candidates.items()}
 
+        peers = peers_of(self.core)
+
         def linked(broker: int) -> bool:
-            return broker in self.core.peers or broker in softs or self.shortcuts.barred(master.path(broker))
+            return broker in peers or broker in softs or self.shortcuts.barred(master.path(broker))
 
         def hurry(broker: int) -> float:
             path = master.path(broker)
@@ -181,7 +187,7 @@ class Chooser(Quiet):
         self._round_at, self._given = now, self._ends()
 
     def _ends(self) -> dict[Remote, int]:
-        remotes: list[Remote] = [*self.core.peers.values(), *self.core.soft_out.values()]
+        remotes: list[Remote] = [*peers_of(self.core).values(), *self.shortcuts.softs.out.values()]
         return {remote: remote.out.end() for remote in remotes}
 
     def _rate(self, since: float, before: dict[Remote, int], now: float) -> float:
@@ -217,7 +223,9 @@ class Chooser(Quiet):
             self._saving = self.use >= SHARE
             self._print()
         elif self.use >= SHARE:
-            active = [s for s in self.core.soft_out.values() if s.stage is Stage.ACTIVE and not s.leaving]
+            active = [
+                s for s in self.shortcuts.softs.out.values() if s.stage is Stage.ACTIVE and not s.leaving
+            ]
             if active:
                 least = min(active, key=lambda s: (self.gains.get(s.id, 0.0), s.id))
                 self.shortcuts.rest(least.id, now)
@@ -233,13 +241,14 @@ class Chooser(Quiet):
             "rounds": self.rounds,
             "uplink_use": round(self.use, 3),
             "links": self.rows(),
-            "incoming": len(self.core.soft_in),
+            "incoming": len(self.shortcuts.softs.into),
         }
 
     def rows(self) -> list[Status]:
         """Soft and candidate links, in the form of the primary ones."""
-        softs = [self._row(soft) for soft in self.core.soft_out.values()]
-        return softs + [self._stub(broker) for broker in self.shortcuts.table.candidates]
+        softs = [self._row(soft) for soft in self.shortcuts.softs.out.values()]
+        master = self.neighbourhoods.master  # a candidate that has gone from it counts until the next round
+        return softs + [self._stub(b) for b in self.shortcuts.table.candidates if b in master]
 
     def _row(self, soft: Soft) -> Status:
         return {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from grapevine.wire.messages import Answer, Command
+from overlay.administration.census import Census, Report
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.links.session import Link
 from overlay.softlinks.chooser import Chooser
-from overlay.tree.census import Census, Report
 
 DEADLINE_S = 5.0
 

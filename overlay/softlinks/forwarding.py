@@ -14,32 +14,35 @@ from operator import attrgetter
 from grapevine.wire.messages import Batch, Publication
 from overlay.behaviour import Quiet
 from overlay.core import Core
+from overlay.data.path import Publications, Used
+from overlay.data.routes import Side
 from overlay.links.exclusions import Names, of_batch, stretches
+from overlay.links.lane import Lane
 from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling
 from overlay.softlinks.excludes import Narrowed
-from overlay.tree.publications import Publications, Used
-from overlay.tree.routes import Side
 
 LISTS = 64  # exclude lists of one neighbour whose routes are kept
 _plane_of = attrgetter("plane")
 
 
 class Forwarding(Quiet):
+    after = ("Publications",)
+
     def __init__(self, publications: Publications) -> None:
         self.publications = publications
         self.plane = 0  # the one whose stamp counts here; 0: none
-        self._sides: dict[Remote, dict[tuple[Names, int], Narrowed]] = {}
+        self._sides: dict[Lane, dict[tuple[Names, int], Narrowed]] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
         if core.settings.overlay.delta > 1:
-            core.forward = self.forward
+            self._forward = core.forward.wrap(self, self.forward)
 
-    def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
+    def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         exclusions = of_batch(batch, repeated)
         if not exclusions and not any(map(_plane_of, batch.publications)):
-            self.publications.forward(peer, batch, repeated, now)
+            self._forward(peer, batch, repeated, now)
             return
         record = Settling(peer.incoming)
         used: Used = []
@@ -57,9 +60,10 @@ class Forwarding(Quiet):
                 publication.plane = 0
         return [(plane, list(run)) for plane, run in groupby(publications, _plane_of)]
 
-    def _side(self, peer: Remote, names: Names, plane: int) -> Side:
+    def _side(self, peer: Lane, names: Names, plane: int) -> Side:
         if not names and not plane:
             return peer
+        assert isinstance(peer, Remote)
         sides = self._sides.setdefault(peer, {})
         side = sides.get((names, plane))
         if side is None:
@@ -69,4 +73,4 @@ class Forwarding(Quiet):
         return side
 
     def link_lost(self, session: Session, now: float) -> None:
-        self._sides.pop(session, None)  # type: ignore[call-overload]
+        self._sides.pop(session, None)

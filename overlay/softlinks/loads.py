@@ -10,9 +10,10 @@ from __future__ import annotations
 from grapevine.wire.mesh import Load, Loads
 from overlay.behaviour import Quiet
 from overlay.core import Core
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
 from overlay.softlinks.master import MasterOverlayMap
 from overlay.softlinks.neighbourhoods import Neighbourhoods
+from overlay.tree.peer import Peer, peers_of
 
 
 class LoadExchange(Quiet):
@@ -38,7 +39,7 @@ class LoadExchange(Quiet):
 
     def ask(self) -> None:
         self.known = {broker: load for broker, load in self.known.items() if broker in self.master}
-        for peer in self.core.peers.values():
+        for peer in peers_of(self.core).values():
             self.tell(peer, True)
 
     def tell(self, peer: Peer, asks: bool) -> None:

@@ -13,41 +13,44 @@
   wrap-up         MoveEnd: the old plane is empty and dropped, the link between A and N ends, the bans are
                   lifted, the coordinator hears of it
 
-Before A decides (undecided.py) anybody may refuse or fail, and all stays as it was. From then on it goes
+Before A decides (move_prepare.py) anybody may refuse or fail, and all stays as it was. From then on it goes
 forward: each step is repeated when a link comes back, to whoever restarted as well. A broker is on one path
 at a time, so that a coordinator which forgets cannot do harm.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from grapevine.wire.mesh import MoveBroken, MoveEnd, MoveSwitched, MoveTold, MoveTurn
 from overlay.behaviour import Status
 from overlay.core import Core
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
 from overlay.softlinks.bans import Bans
+from overlay.softlinks.move_prepare import LOOK_S, MovePreparation
+from overlay.softlinks.move_state import MoveState
 from overlay.softlinks.neighbourhoods import Neighbourhoods
-from overlay.softlinks.passage import Passage
 from overlay.softlinks.planes import Planes
-from overlay.softlinks.undecided import LOOK_S, Undecided
 from overlay.tree.join import Join
-from overlay.tree.publications import Publications
+from overlay.tree.peer import Peer
+from overlay.tree.router import TreeRouter
 from overlay.tree.table import Key
 
 
-class Moves(Undecided):
+class Moves(MovePreparation):
     name = "move"
 
     def __init__(
         self,
         join: Join,
         neighbourhoods: Neighbourhoods,
-        publications: Publications,
+        router: TreeRouter,
         bans: Bans,
         planes: Planes,
     ) -> None:
-        super().__init__(join, neighbourhoods, publications, bans)
+        super().__init__(join, neighbourhoods, router, bans)
         self.sync = join.sync
-        self.subscriptions = publications.subscriptions
+        self.subscriptions = router.subscriptions
         self.planes = planes
         self.moved = 0
         planes.switched = self._switched
@@ -69,225 +72,230 @@ class Moves(Undecided):
     def on_turn(self, peer: Peer, message: MoveTurn, now: float) -> None:
         operation = (message.origin, message.incarnation, message.number)
         path = message.path
-        if operation in self._ended and (self.passage is None or self.passage.operation != operation):
+        if operation in self._ended and (self.state is None or self.state.operation != operation):
             self.core.tell(MoveSwitched(*operation), peer)  # we are through
             return
         if not self._place(path):
             self.core.refuse("path")
             return
-        passage = self.passage
-        if passage is None or passage.operation != operation:
-            if passage is not None:
-                self._make_room(passage, now)
-            passage = self.passage = Passage(operation, path, self._place(path))
-        if passage.new != peer.id:
+        state = self.state
+        if state is None or state.operation != operation:
+            if state is not None:
+                self._make_room(state, now)
+            state = self.state = MoveState(operation, path, self._place(path))
+        if state.new != peer.id:
             self.core.refuse("path")
-        elif not passage.turned:
-            self._turn(passage, self._peer(passage.old), peer, now)
-        elif passage.switched:
-            self._report_if(passage)
+        elif not state.turned:
+            self._turn(state, self._peer(state.old), peer, now)
+        elif state.switched:
+            self._report_if(state)
 
-    def _make_room(self, passage: Passage, now: float) -> None:
+    def _make_room(self, state: MoveState, now: float) -> None:
         """Another move has been decided, and we did not remember that we are on its path."""
-        if passage.turned:
-            self._end(passage, now)
-        elif passage.place:
-            self._forget(passage, now)
+        if state.turned:
+            self._end(state, now)
+        elif state.place:
+            self._forget(state, now)
         else:
-            self._give_up(passage, "another move came first", now)
+            self._give_up(state, "another move came first", now)
 
-    def _turn(self, passage: Passage, old: Peer | None, new: Peer, now: float) -> None:
+    def _turn(self, state: MoveState, old: Peer | None, new: Peer, now: float) -> None:
         """From here on it goes forward."""
-        passage.turned = True
-        passage.incarnations = {p.id: p.incarnation for p in (old, new) if p is not None}
+        state.turned = True
+        if not state.place:
+            before = old.name if old is not None else "nobody"
+            text = f"{self.core.name} moves from {before} to {new.name}, {len(state.path) - 1} hops"
+            fields: dict[str, Any] = {"from": before, "to": new.name, "hops": len(state.path) - 1}
+            self.core.event(now, "move.started", text, **fields)
+        state.incarnations = {p.id: p.incarnation for p in (old, new) if p is not None}
         self.subscriptions.table.takes_over = self.advertisements.table.takes_over = self._takes_over
-        if old is not None and passage.place <= 1:
+        if old is not None and state.place <= 1:
             old.heir = new
-        if passage.place > 1 and old is not None:
-            self.core.tell(MoveTurn(*passage.operation, passage.path), old)
-        self.planes.begin(passage.operation[2], passage.mover, old, new, now)
-        if new.id in self.greeting.apart.sessions:
-            self.greeting.apart.admit(new, now)
+        if state.place > 1 and old is not None:
+            self.core.tell(MoveTurn(*state.operation, state.path), old)
+        self.planes.begin(state.operation[2], state.mover, old, new, now)
+        if new.id in self.staged.sessions:
+            self.staged.admit(new, now)
         self.sync.remember()
         self.sync.check_all(now)
-        if old is None or (passage.place <= 1 and old.link is None):
-            self._broken(passage, None, now)
+        if old is None or (state.place <= 1 and old.link is None):
+            self._broken(state, None, now)
 
     def _takes_over(self, old: Session, new: Session) -> bool:
         """On the path what the new side says ends what the old side said."""
-        passage = self.passage
-        if passage is None or not passage.turned or passage.place <= 1:
+        state = self.state
+        if state is None or not state.turned or state.place <= 1:
             return False
-        return (
-            isinstance(old, Peer) and isinstance(new, Peer) and (old.id, new.id) == (passage.old, passage.new)
-        )
+        return isinstance(old, Peer) and isinstance(new, Peer) and (old.id, new.id) == (state.old, state.new)
 
     def _advertisement_turned(self, key: Key, before: Session) -> None:
-        if self.passage is not None:
-            self.passage.turned_advertisements.append((key, before))
+        if self.state is not None:
+            self.state.turned_advertisements.append((key, before))
 
     def _tables_sent(self, peer: Peer, now: float) -> None:
         """The new parent's advertisements are in, and it was told the subscriptions that overlap them."""
-        passage = self.passage
-        if passage is not None and passage.turned and not passage.place and peer.id == passage.new:
-            self.core.tell(MoveTold(*passage.operation), peer)
+        state = self.state
+        if state is not None and state.turned and not state.place and peer.id == state.new:
+            self.core.tell(MoveTold(*state.operation), peer)
 
     def _synced(self, peer: Peer, now: float) -> None:
         """The new parent's tables are in, at the mover, and whoever must know of its side does. At the new
         parent the mover's are: one that has restarted does not know that it should say so."""
-        passage = self.passage
-        if passage is not None and passage.turned and peer.id == passage.new:
-            if not passage.place or passage.last:
-                self._told(passage, now)
+        state = self.state
+        if state is not None and state.turned and peer.id == state.new:
+            if not state.place or state.last:
+                self._told(state, now)
 
     def on_told(self, peer: Peer, message: MoveTold, now: float) -> None:
-        passage = self._of(message)
-        if passage is not None and passage.turned and peer.id == passage.new:
-            self._told(passage, now)
+        state = self._of(message)
+        if state is not None and state.turned and peer.id == state.new:
+            self._told(state, now)
 
-    def _told(self, passage: Passage, now: float) -> None:
+    def _told(self, state: MoveState, now: float) -> None:
         """What the new side has not repeated is no longer called for here."""
-        passage.told = True
-        if passage.place > 1 and (old := self._peer(passage.old)) is not None:
+        state.told = True
+        if state.place > 1 and (old := self._peer(state.old)) is not None:
             for entry in self.subscriptions.table.of(old):
-                if entry.source is old and passage.mover in entry.item.path:
+                if entry.source is old and state.mover in entry.item.path:
                     self.subscriptions.forget(entry, old, now)
-            self.core.tell(MoveTold(*passage.operation), old)
+            self.core.tell(MoveTold(*state.operation), old)
         self.planes.tables_told(now)
 
     # --- switch and wrap-up ---------------------------------------------------------------------------
 
     def _switched(self, now: float) -> None:
-        if self.passage is not None:
-            self.passage.switched = True
-            self._report_if(self.passage)
-            self._finish_if(self.passage, now)
+        if self.state is not None:
+            self.state.switched = True
+            self._report_if(self.state)
+            self._finish_if(self.state, now)
 
-    def _report_if(self, passage: Passage) -> None:
-        if passage.place and passage.switched and passage.behind_switched:
-            if (peer := self._peer(passage.new)) is not None:
-                self.core.tell(MoveSwitched(*passage.operation), peer)
+    def _report_if(self, state: MoveState) -> None:
+        if state.place and state.switched and state.behind_switched:
+            if (peer := self._peer(state.new)) is not None:
+                self.core.tell(MoveSwitched(*state.operation), peer)
 
     def on_switched(self, peer: Peer, message: MoveSwitched, now: float) -> None:
-        passage = self._of(message)
-        if passage is None:
+        state = self._of(message)
+        if state is None:
             self.core.tell(MoveEnd(message.origin, message.incarnation, message.number), peer)
-        elif passage.turned and peer.id == (passage.old if passage.place else passage.new):
-            passage.behind_switched = True
-            self._report_if(passage)
-            self._finish_if(passage, now)
+        elif state.turned and peer.id == (state.old if state.place else state.new):
+            state.behind_switched = True
+            self._report_if(state)
+            self._finish_if(state, now)
 
-    def _finish_if(self, passage: Passage, now: float) -> None:
+    def _finish_if(self, state: MoveState, now: float) -> None:
         """At the mover: all have switched, and so have we."""
-        if not passage.place and passage.switched and passage.behind_switched:
-            self._end(passage, now)
+        if not state.place and state.switched and state.behind_switched:
+            self._end(state, now)
 
     def on_end(self, peer: Peer, message: MoveEnd, now: float) -> None:
-        passage = self._of(message)
-        if passage is not None and passage.turned and passage.place and peer.id == passage.new:
-            self._end(passage, now)
+        state = self._of(message)
+        if state is not None and state.turned and state.place and peer.id == state.new:
+            self._end(state, now)
 
-    def _end(self, passage: Passage, now: float) -> None:
+    def _end(self, state: MoveState, now: float) -> None:
         """Drop the old plane and what was kept for it."""
-        self._forget(passage, now)
+        self._forget(state, now)
         self.subscriptions.table.takes_over = self.advertisements.table.takes_over = None
-        old, new = self._peer(passage.old), self._peer(passage.new)
-        onward = new if passage.place == 0 else old if passage.place > 1 else None
+        old, new = self._peer(state.old), self._peer(state.new)
+        onward = new if state.place == 0 else old if state.place > 1 else None
         if onward is not None:
-            self.core.tell(MoveEnd(*passage.operation), onward)
-        for key, before in passage.turned_advertisements:
+            self.core.tell(MoveEnd(*state.operation), onward)
+        for key, before in state.turned_advertisements:
             self.advertisements.relieve(key, before, now)
         self.planes.end(now)
         if old is not None and old.retiring:
             self.core.lose(old, now)
-        if passage.place == 0:
+        if state.place == 0:
             self.moved += 1
-            self.release(passage.operation, now)
-            passage.done("", now)
+            parent = new.name if new is not None else ""
+            self.core.event(now, "move.done", f"{self.core.name} has moved below {parent}", to=parent)
+            self.release(state.operation, now)
+            state.done("", now)
 
     # --- what fails -----------------------------------------------------------------------------------
 
     def on_broken(self, peer: Peer, message: MoveBroken, now: float) -> None:
-        passage = self._of(message)
-        if passage is not None and passage.turned:
-            self._broken(passage, peer, now)
+        state = self._of(message)
+        if state is not None and state.turned:
+            self._broken(state, peer, now)
 
-    def _broken(self, passage: Passage, source: Peer | None, now: float) -> None:
+    def _broken(self, state: MoveState, source: Peer | None, now: float) -> None:
         """Somebody has lost a part of the old plane: all others must know before anything of it settles."""
-        brokers = (passage.old, passage.new) if passage.place > 1 else (passage.new,)
+        brokers = (state.old, state.new) if state.place > 1 else (state.new,)
         told = [p for p in map(self._peer, brokers) if p is not None and p is not source]
         if told:
-            self.core.tell(MoveBroken(*passage.operation), *told)
+            self.core.tell(MoveBroken(*state.operation), *told)
         self.planes.broken(now)
 
     def link_up(self, session: Session, now: float) -> None:
         """Before the tables: the neighbour must know whose word counts."""
-        passage = self.passage
-        if passage is None or not passage.turned or not isinstance(session, Peer):
+        state = self.state
+        if state is None or not state.turned or not isinstance(session, Peer):
             return
-        if session.id not in (passage.old, passage.new):
+        if session.id not in (state.old, state.new):
             return
-        self.planes.relink(session, session.id == passage.new)
-        if session.id == passage.new and passage.place == 0:
-            self.core.tell(MoveTurn(*passage.operation, passage.path), session)
-        elif session.id == passage.old and passage.place > 1:
-            self.core.tell(MoveTurn(*passage.operation, passage.path), session)
-        elif session.id == passage.new:
-            self._report_if(passage)
-        if passage.incarnations.get(session.id) != session.incarnation:
-            passage.incarnations[session.id] = session.incarnation
-            self._broken(passage, session, now)
+        self.planes.relink(session, session.id == state.new)
+        if session.id == state.new and state.place == 0:
+            self.core.tell(MoveTurn(*state.operation, state.path), session)
+        elif session.id == state.old and state.place > 1:
+            self.core.tell(MoveTurn(*state.operation, state.path), session)
+        elif session.id == state.new:
+            self._report_if(state)
+        if state.incarnations.get(session.id) != session.incarnation:
+            state.incarnations[session.id] = session.incarnation
+            self._broken(state, session, now)
 
     def _repeat_told(self, session: Session) -> None:
         """After the tables."""
-        passage = self.passage
-        if passage is not None and passage.told and passage.place > 1 and session.id == passage.old:
-            self.core.tell(MoveTold(*passage.operation), session)
+        state = self.state
+        if state is not None and state.told and state.place > 1 and session.id == state.old:
+            self.core.tell(MoveTold(*state.operation), session)
 
     def link_down(self, session: Session, now: float) -> None:
-        passage = self.passage
-        if isinstance(session, Peer) and self.greeting.apart.sessions.get(session.id) is session:
+        state = self.state
+        if isinstance(session, Peer) and self.staged.sessions.get(session.id) is session:
             self.core.timers.at(now, lambda later: self.core.lose(session, later))
-            if passage is not None and not passage.place:
-                self._give_up(passage, "the new link broke", now)
-        elif passage is not None and passage.turned and passage.place <= 1 and session.id == passage.old:
-            self._broken(passage, None, now)  # nobody will dial it again
+            if state is not None and not state.place:
+                self._give_up(state, "the new link broke", now)
+        elif state is not None and state.turned and state.place <= 1 and session.id == state.old:
+            self._broken(state, None, now)  # nobody will dial it again
 
     def link_lost(self, session: Session, now: float) -> None:
-        passage = self.passage
-        if passage is None or not isinstance(session, Peer):
+        state = self.state
+        if state is None or not isinstance(session, Peer):
             return
-        if not passage.turned:
-            if not passage.place and session.id == passage.old:
-                self._give_up(passage, "the old link is lost", now)
-        elif session.id == passage.new:
+        if not state.turned:
+            if not state.place and session.id == state.old:
+                self._give_up(state, "the old link is lost", now)
+        elif session.id == state.new:
             # When the tables have forgotten it: what waits here must not be sent to who is lost.
-            self.core.timers.at(now, lambda later: self._end_without(passage, later))
-        elif session.id == passage.old and passage.place > 1:
-            self._broken(passage, None, now)
-            passage.behind_switched = True
-            self._report_if(passage)
+            self.core.timers.at(now, lambda later: self._end_without(state, later))
+        elif session.id == state.old and state.place > 1:
+            self._broken(state, None, now)
+            state.behind_switched = True
+            self._report_if(state)
 
-    def _end_without(self, passage: Passage, now: float) -> None:
-        if self.passage is passage:
-            self._end(passage, now)
+    def _end_without(self, state: MoveState, now: float) -> None:
+        if self.state is state:
+            self._end(state, now)
 
     def leave(self, now: float) -> None:
         """A broker on a path leaves when the move is over."""
-        if self.passage is not None:
+        if self.state is not None:
             self.core.timers.at(now + LOOK_S, self.leave)
         else:
             self.bans.leave(now)
 
     def status(self) -> Status:
-        passage = self.passage
+        state = self.state
         found: Status = {"moved": self.moved, "given_up": self.given_up}
-        if passage is not None:
-            found |= {"place": passage.place, "turned": passage.turned, "switched": passage.switched}
+        if state is not None:
+            found |= {"place": state.place, "turned": state.turned, "switched": state.switched}
         return found
 
     def validate(self) -> None:
-        passage = self.passage
-        assert (passage is not None and passage.turned) == (self.planes.plane is not None)
-        if passage is not None:
-            assert passage.path[passage.place] == self.core.id
+        state = self.state
+        assert (state is not None and state.turned) == (self.planes.plane is not None)
+        if state is not None:
+            assert state.path[state.place] == self.core.id

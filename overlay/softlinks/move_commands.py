@@ -12,13 +12,12 @@ import msgspec
 
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import Answer, Command
+from overlay.administration.census import Census, Report
 from overlay.behaviour import Quiet
-from overlay.coordinate.permissions import Permissions
+from overlay.coordinate.permissions import Operation, Permissions
 from overlay.core import Core
 from overlay.links.session import Link
-from overlay.softlinks.bans import Operation
 from overlay.softlinks.move import Moves
-from overlay.tree.census import Census, Report
 
 ASK_S = 3.0
 AGAIN_S = 0.25

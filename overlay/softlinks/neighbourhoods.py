@@ -13,17 +13,18 @@ from collections.abc import Callable
 from grapevine.wire.mesh import Branch, Nearby, Neighbourhood
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
-from overlay.links.greeting import Greeting
-from overlay.links.session import Peer, Session
-from overlay.links.sync import Sync
+from overlay.links.handshake import Handshake
+from overlay.links.session import Remote, Session
 from overlay.softlinks.master import MasterOverlayMap
+from overlay.tree.peer import Peer, peers_of
+from overlay.tree.sync import Sync
 
 
 class Neighbourhoods(Quiet):
     name = "map"
 
-    def __init__(self, greeting: Greeting, sync: Sync) -> None:
-        self.greeting = greeting
+    def __init__(self, handshake: Handshake, sync: Sync) -> None:
+        self.handshake = handshake
         sync.forget_stale.append(self._synced)
         self.changed: list[Callable[[float], None]] = []
         # Told the addresses of a parent that is lost and of those beyond it.
@@ -40,6 +41,10 @@ class Neighbourhoods(Quiet):
             self.core.refuse("branch")
         elif self.master.hear(peer.id, message.branch):
             self._spread(now)
+
+    def behind(self, peer: Remote) -> list[str]:
+        """Whom we know behind a neighbour, as far as the map reaches."""
+        return [entry.name for entry in self.master.branches.get(peer.id, ())[1:]]
 
     def link_up(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
@@ -58,11 +63,11 @@ class Neighbourhoods(Quiet):
             self._spread(now)
 
     def _synced(self, peer: Peer, now: float) -> None:
-        for other in self.core.peers.values():
+        for other in peers_of(self.core).values():
             self._tell(other)
 
     def _spread(self, now: float) -> None:
-        for peer in self.core.peers.values():
+        for peer in peers_of(self.core).values():
             self._tell(peer)
         for call in self.changed:
             call(now)
@@ -71,8 +76,8 @@ class Neighbourhoods(Quiet):
         if peer.link is None or self.master.delta == 1:
             return
         core = self.core
-        hidden = {peer.id, *(other.id for other in core.peers.values() if not other.ever_synced)}
-        branch = self.master.branch_for(hidden, Nearby(core.id, core.name, self.greeting.addresses))
+        hidden = {peer.id, *(other.id for other in peers_of(core).values() if not other.ever_synced)}
+        branch = self.master.branch_for(hidden, Nearby(core.id, core.name, self.handshake.addresses))
         if self._told.get(peer) != branch:
             self._told[peer] = branch
             core.tell(Neighbourhood(branch), peer)

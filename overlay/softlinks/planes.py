@@ -27,19 +27,22 @@ from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import RESENT, Batch, ExcludingBatch, Publication, Publish
 from matching.interface import Attributes, Matcher
 from overlay.behaviour import Quiet, Status
-from overlay.clients.client import Client
 from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.path import Publications
+from overlay.data.routes import Hops, Side
 from overlay.links.exclusions import of_batch, shifted
+from overlay.links.lane import Lane
 from overlay.links.outgoing import Outgoing, Wait
-from overlay.links.session import Peer, Remote, Session
+from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling
-from overlay.links.soft import Soft
 from overlay.softlinks.excludes import NONE, Excluded, Narrowed
 from overlay.softlinks.forwarding import Forwarding
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Soft
 from overlay.tree.anchors import Group
-from overlay.tree.publications import Publications
-from overlay.tree.routes import Hops, Side
+from overlay.tree.peer import Peer
+from overlay.tree.router import TreeRouter
 
 LOOK_S = 0.01  # between two looks whether the old plane has run empty
 PLANES = 65_535  # stamps; a move's number decides
@@ -79,14 +82,17 @@ class Plane:
 
 class Planes(Quiet):
     name = "planes"
+    after = ("Publications", "Forwarding")
 
     def __init__(
         self,
         publications: Publications,
+        router: TreeRouter,
         forwarding: Forwarding,
         shortcuts: Shortcuts,
     ) -> None:
         self.publications = publications
+        self.router = router
         self.forwarding = forwarding
         self.shortcuts = shortcuts
         self.plane: Plane | None = None
@@ -98,27 +104,27 @@ class Planes(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
         if core.settings.overlay.delta > 1:
-            core.forward = self.forward
-            core.accept = self.accept
+            self._forward = core.forward.wrap(self, self.forward)
+            self._accept = core.accept.wrap(self, self.accept)
 
     # --- beginning and end ------------------------------------------------------------------------------
 
     def begin(self, number: int, mover: int, old: Peer | None, new: Peer | None, now: float) -> None:
         """The turn has reached us."""
-        was = self.publications.subscriptions.matcher()
+        was = self.router.subscriptions.matcher()
         if old is not None and mover != self.core.id:
             for place, filter in enumerate(self._behind(mover, old)):
                 was.add(place, filter, 0)
         plane = self.plane = Plane(number % PLANES + 1, mover, old, new, was)
         plane.settled_at = [(peer.out, peer.out.end()) for peer in plane.affected if peer is not None]
         self.forwarding.plane = plane.number
-        self.publications.in_plane = self._hops
+        self.router.in_plane = self._hops
         self._changed()
         self._look_soon(now)
 
     def _behind(self, mover: int, old: Peer) -> Iterator[Filter]:
         """The filters of the mover's side as they are known from the old one."""
-        for entry in self.publications.subscriptions.table.of(old):
+        for entry in self.router.subscriptions.table.of(old):
             if entry.source is old and mover in entry.item.path:
                 yield entry.item.filter
 
@@ -142,25 +148,25 @@ class Planes(Quiet):
         if plane is None:
             return
         self.forwarding.plane = 0
-        self.publications.in_plane = None
+        self.router.in_plane = None
         self._changed()
         self._send_again(plane, now)
         self._release(plane, now)
 
     def _changed(self) -> None:
-        self.publications.subscriptions.generation += 1
+        self.router.subscriptions.generation += 1
 
     # --- publications come in ---------------------------------------------------------------------------
 
-    def forward(self, peer: Remote, batch: Batch, repeated: int, now: float) -> None:
+    def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         plane = self.plane
         if plane is None or peer in plane.affected:
-            self.forwarding.forward(peer, batch, repeated, now)
+            self._forward(peer, batch, repeated, now)
         elif plane.waiting is not None:
-            self._wait(plane.waiting, peer, batch, repeated)
+            self._wait(plane.waiting, peer.session, batch, repeated)
         else:
             self._stamp(batch.publications, plane)
-            self.forwarding.forward(peer, batch, repeated, now)
+            self._forward(peer, batch, repeated, now)
 
     def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
         plane = self.plane
@@ -168,7 +174,7 @@ class Planes(Quiet):
             self._wait(plane.waiting, client, batch, repeated)
             return
         self.publications.plane = 0 if plane is None else plane.number
-        self.publications.accept(client, batch, repeated, now)
+        self._accept(client, batch, repeated, now)
 
     def _stamp(self, publications: list[Publication], plane: Plane) -> None:
         for publication in publications:
@@ -214,8 +220,8 @@ class Planes(Quiet):
         elif side in plane.affected:
             stamp = 0
         back = side.back if isinstance(side, Soft) else side
-        remote = self.publications.subscriptions.remote
-        found = [self.publications.subscriptions.groups[number] for number in remote.groups(content)]
+        remote = self.router.subscriptions.remote
+        found = [self.router.subscriptions.groups[number] for number in remote.groups(content)]
         groups = [group for group in found if group.side is not back]
         if self.core.id == plane.mover:
             groups = [group for group in groups if self._leaves_us(plane, back, group)]
@@ -322,14 +328,14 @@ class Planes(Quiet):
         for _, _, record in again:
             record.release()
 
-    def _new_hops(self, plane: Plane, publication: Publication, excluded: Excluded) -> tuple[Remote, ...]:
+    def _new_hops(self, plane: Plane, publication: Publication, excluded: Excluded) -> tuple[Lane, ...]:
         """The copies that serve the mover's side; at the mover, those that leave it."""
         copy = replace(publication, flags=publication.flags | RESENT, plane=plane.number)
         try:
             content = decode_attributes(copy.attributes)
         except WireError:
             return ()
-        subscriptions = self.publications.subscriptions
+        subscriptions = self.router.subscriptions
         found = [subscriptions.groups[number] for number in subscriptions.remote.groups(content)]
         groups = [g for g in found if g.side is plane.new and excluded.isdisjoint(g.path)]
         if self.core.id != plane.mover:
@@ -358,5 +364,5 @@ class Planes(Quiet):
         return {"plane": plane.number, "waiting": plane.waiting is not None}
 
     def validate(self) -> None:
-        assert (self.plane is None) == (self.publications.in_plane is None)
+        assert (self.plane is None) == (self.router.in_plane is None)
         assert (self.plane.number if self.plane else 0) == self.forwarding.plane

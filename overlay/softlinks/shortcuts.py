@@ -1,18 +1,19 @@
-"""Soft links as sessions: they rise onto the map, carry publications, fall from it, and break.
+"""Soft links as sessions: they are activated, carry publications, are drained, and break.
 
 In ordered mode the path to an anchor changes only when nothing is under way on the old one (DECISIONS 18):
-  rising   the link is on the map and its publications wait here until the old hop has settled what it had
-  falling  nothing more is sent; when what was sent is settled, what waited goes to the next hop
-On one side of the tree one link rises or falls at a time, so that the old hop is one stream. A link that
-breaks falls at once: what is unsettled is sent again over the next hop, before anything newer; a link that
-rises behind it, having sent nothing yet, follows. (Any other that rises stays on the map: what is sent again
-must not pass what waits there.) With a side's primary link all its soft links break. Without order links rise
-and fall at once. A falling link closes when nothing unsettled is on it.
+  activating  it is on the map, and its publications wait here until the old hop has settled what it had
+  draining    nothing more is sent; when what was sent is settled, what waited goes to the next hop
+On one side of the tree one link is activated or drained at a time, so that the old hop is one stream. A link
+that breaks leaves the map at once: what is unsettled is sent again over the next hop, before anything newer;
+one that is activating behind it, having sent nothing yet, follows. (Any other that is activating stays on the
+map: what is sent again must not pass what waits there.) With a side's primary link all its soft links break.
+Without order a link is active or on standby at once. A draining link closes when nothing unsettled is on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,54 +22,57 @@ from grapevine.wire.mesh import SoftReady
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Hello, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
-from overlay.links.greeting import Greeting
+from overlay.links.handshake import SOFT
+from overlay.links.lane import Lane
 from overlay.links.outgoing import Wait
-from overlay.links.session import Kind, Peer, Remote, Session
+from overlay.links.session import Session
 from overlay.links.settling import cuts_of
-from overlay.links.soft import Soft, Stage
-from overlay.links.sync import Sync
 from overlay.softlinks.excludes import Excluded
 from overlay.softlinks.neighbourhoods import Neighbourhoods
+from overlay.softlinks.soft import WAITING, Soft, SoftSessions, Stage
 from overlay.softlinks.table import WorkingTable
 from overlay.tree.anchors import Group
-from overlay.tree.publications import Publications
+from overlay.tree.peer import Peer, peers_of
+from overlay.tree.router import TreeRouter
+from overlay.tree.sync import Sync
 
-LOOK_S = 0.01  # between two looks at links that rise or fall
+LOOK_S = 0.01  # between two looks at links that are activating or draining
 AGAIN_S = 5.0  # a broker that could not be reached is not dialled again before
 
 
 class Shortcuts(Quiet):
     def __init__(
-        self, greeting: Greeting, sync: Sync, neighbourhoods: Neighbourhoods, publications: Publications
+        self, softs: SoftSessions, sync: Sync, neighbourhoods: Neighbourhoods, router: TreeRouter
     ) -> None:
-        self.greeting = greeting
+        self.softs = softs
         self.neighbourhoods = neighbourhoods
-        self.publications = publications
+        self.router = router
         self.banned: dict[int, int] = {}  # broker -> bans that name it (softlinks/bans.py)
         self.on_removed: Callable[[Soft, float], None] = lambda soft, now: None
-        self.rested: set[int] = set()  # brokers whose links stay parked for now
+        self.gains: dict[int, float] = {}  # of the last round, for who reads of it
+        self.rested: set[int] = set()  # brokers whose links stay on standby for now
         self._dialling: dict[int, None] = {}
         self._failed_at: dict[int, float] = {}
         self._looking = False
         neighbourhoods.changed.append(self._map_changed)
-        sync.on_ready.append(self._now_ready)
+        sync.readiness.on_ready.append(self._now_ready)
 
     def attach(self, core: Core) -> None:
         self.core = core
         self.ordered = core.settings.overlay.ordered
-        self.table = WorkingTable(core, self.publications, self.neighbourhoods.master)
+        self.table = WorkingTable(core, self.router, self.neighbourhoods.master, self.softs)
         if core.settings.overlay.delta > 1:
-            self.publications.choose = self.table.choose
-        self.greeting.soft_refusal = self._refusal
-        core.on(SoftReady, self.on_soft_ready, Kind.SOFT)
+            self.router.choose = self.table.choose
+        self.softs.refuses = self._refusal
+        core.on(SoftReady, self.on_soft_ready)
 
     # --- dialling and being dialled -------------------------------------------------------------------
 
     def open(self, broker: int, now: float) -> None:
-        """Dial a broker of the map; the link rises when it is ready."""
+        """Dial a broker of the map; the link is activated when it is ready."""
         master = self.neighbourhoods.master
         path = master.path(broker)
-        if len(path) < 2 or broker in self.core.soft_out or broker in self._dialling or self.barred(path):
+        if len(path) < 2 or broker in self.softs.out or broker in self._dialling or self.barred(path):
             return
         if now - self._failed_at.get(broker, -AGAIN_S) < AGAIN_S:
             return
@@ -85,7 +89,7 @@ class Shortcuts(Quiet):
             if broker in master:
                 self._failed_at[broker] = later
 
-        self.greeting.dial(master.nearby[broker].addresses, greeted, failed, now, path=path)
+        self.softs.handshake.dial(master.nearby[broker].addresses, greeted, failed, now, SOFT, path=path)
 
     def barred(self, path: tuple[int, ...]) -> bool:
         """Whether somebody on this path moves or leaves, or we do."""
@@ -107,52 +111,62 @@ class Shortcuts(Quiet):
         if isinstance(session, Peer):
             self.table.rebuild()
         elif isinstance(session, Soft) and not session.dialled:
-            session.back = self.core.peers.get(session.path[-2])
+            session.back = peers_of(self.core).get(session.path[-2])
             if self.core.ready:
                 self.core.tell(SoftReady(), session)
 
     def _now_ready(self, now: float) -> None:
-        self.core.tell(SoftReady(), *self.core.soft_in.values())
+        self.core.tell(SoftReady(), *self.softs.into.values())
 
     def on_soft_ready(self, soft: Soft, message: SoftReady, now: float) -> None:
         if soft.dialled and not soft.ready:
             soft.ready = True
             self._look_soon(now)
 
-    # --- rising ---------------------------------------------------------------------------------------
+    # --- activating -----------------------------------------------------------------------------------
 
     def _side(self, soft: Soft) -> list[Soft]:
         """The links of the same side of the tree, itself included."""
-        return [other for other in self.core.soft_out.values() if other.path[:1] == soft.path[:1]]
+        return [other for other in self.softs.out.values() if other.path[:1] == soft.path[:1]]
 
     def _quiet(self, soft: Soft) -> bool:
         """Nothing else changes on this side, and nobody next to us leaves."""
-        still = all(other.stage in (Stage.PARKED, Stage.ACTIVE) for other in self._side(soft))
-        return still and not any(peer.held for peer in self.core.peers.values())
+        still = all(other.stage in (Stage.STANDBY, Stage.ACTIVE) for other in self._side(soft))
+        return still and not any(peer.held for peer in peers_of(self.core).values())
 
-    def _rise(self, soft: Soft, now: float) -> None:
-        peer = self.core.peers.get(soft.path[0])
+    def _activate(self, soft: Soft, now: float) -> None:
+        peer = peers_of(self.core).get(soft.path[0])
         if soft.leaving or soft.id in self.rested or self.barred(soft.path) or soft.link is None:
             return
         if peer is None or not peer.synced_by_peer or not peer.synced_by_us:
             return
         if not self.ordered:
-            soft.stage = Stage.ACTIVE
+            soft.enter(Stage.ACTIVE)
             self.table.rebuild()
+            self._tell("soft.promoted", soft, now)
         elif self._quiet(soft):
             old = next((self.table.mapped[b] for b in reversed(soft.path) if b in self.table.mapped), peer)
             soft.waits_for = (old, old.out.end())
-            soft.held = True
-            soft.stage = Stage.RISING
+            soft.enter(Stage.ACTIVATING)
             self.table.rebuild()
 
-    def _risen(self, soft: Soft) -> None:
-        soft.stage = Stage.ACTIVE
-        soft.waits_for = None
-        soft.held = False
+    def _activated(self, soft: Soft, now: float) -> None:
+        soft.enter(Stage.ACTIVE)
         soft.touch()
+        self._tell("soft.promoted", soft, now)
 
-    # --- falling --------------------------------------------------------------------------------------
+    def _tell(self, kind: str, soft: Soft, now: float, why: str = "") -> None:
+        """An event: which link, past whom, and what it is worth."""
+        nearby, here = self.neighbourhoods.master.nearby, self.core.name
+        names = [nearby[b].name if b in nearby else f"{b:016x}" for b in soft.path[:-1]]
+        gain = round(self.gains.get(soft.id, 0.0), 1)
+        verb = "carries" if kind == "soft.promoted" else "no longer carries"
+        text = f"soft link {here} → {soft.name} {verb} publications past {', '.join(names)}"
+        text += f": gain {gain:g}" if kind == "soft.promoted" else f": {why}" if why else ""
+        fields: dict[str, Any] = {"from": here, "to": soft.name, "bypasses": names, "gain": gain}
+        self.core.event(now, kind, text, **fields, **({"why": why} if why else {}))
+
+    # --- draining -------------------------------------------------------------------------------------
 
     def close(self, soft: Soft, now: float) -> None:
         """Take the link off the map and end it when nothing is left on it."""
@@ -168,22 +182,22 @@ class Shortcuts(Quiet):
         self.rested.discard(broker)
         self._look_soon(now)
 
-    def _fall(self, soft: Soft, now: float) -> None:
+    def _drain(self, soft: Soft, now: float) -> None:
         if not self.ordered:
-            soft.stage = Stage.PARKED
+            soft.enter(Stage.STANDBY)
             self.table.rebuild()
-        elif soft.stage is Stage.RISING:
+            self._tell("soft.demoted", soft, now, self._why(soft))
+        elif soft.stage is Stage.ACTIVATING:
             self._remove([soft], now)
         elif self._quiet(soft):
-            soft.stage = Stage.FALLING
-            soft.held = True
+            soft.enter(Stage.DRAINING)
 
     def _remove(self, softs: list[Soft], now: float) -> None:
         """Off the map; what is unsettled or waits goes to the next hop, each publisher's in its order."""
         for soft in softs:
-            soft.stage = Stage.PARKED
-            soft.held = False
-            soft.waits_for = None
+            if soft.stage in (Stage.ACTIVE, Stage.DRAINING):
+                self._tell("soft.demoted", soft, now, self._why(soft))
+            soft.enter(Stage.STANDBY)
         self.table.rebuild()
         again = [one for soft in softs for one in _unsettled(soft)]
         if len(softs) > 1:
@@ -203,13 +217,20 @@ class Shortcuts(Quiet):
                 wait.record.release()
             self.on_removed(soft, now)
 
+    def _why(self, soft: Soft) -> str:
+        if self.barred(soft.path):
+            return "a broker on its way moves or leaves"
+        if soft.link is None:
+            return "its link broke"
+        return "the uplink is full" if soft.id in self.rested else "its gain is too low, or the tree changed"
+
     def _send_again(
         self, soft: Soft, publication: Publication, excluded: Excluded, again: bool
-    ) -> dict[Remote, None]:
+    ) -> dict[Lane, None]:
         flags = publication.flags | RESENT if again else publication.flags
         copy = replace(publication, flags=flags)
         content = decode_attributes(copy.attributes)
-        numbers = self.publications.subscriptions.remote.groups(content)
+        numbers = self.router.subscriptions.remote.groups(content)
         groups = [g for n in numbers if _carried(soft, g := self.table.groups[n], excluded)]
         hops, links = self.table.copies(groups, excluded, [])
         for queue in links if links is not None else [hop.out.queue for hop in hops]:
@@ -232,7 +253,7 @@ class Shortcuts(Quiet):
     def _drop_side(self, peer: Peer, now: float) -> None:
         """What we know of a side is whole only while its primary link is: a copy that waits for that link
         must not exclude anybody, since there may be subscriptions that we have not heard of."""
-        softs = [soft for soft in self.core.soft_out.values() if soft.path[0] == peer.id]
+        softs = [soft for soft in self.softs.out.values() if soft.path[0] == peer.id]
         if softs:
             self._remove(softs, now)
             for soft in softs:
@@ -248,11 +269,11 @@ class Shortcuts(Quiet):
     def _map_changed(self, now: float) -> None:
         master = self.neighbourhoods.master
         self._failed_at = {b: at for b, at in self._failed_at.items() if b in master}
-        for soft in self.core.soft_out.values():
+        for soft in self.softs.out.values():
             if master.path(soft.id) != soft.path:
                 self.close(soft, now)
         # Who moved in the tree has sent under the old map: it sends again what is unsettled, over the new.
-        for soft in [s for s in self.core.soft_in.values() if not self._agrees(s.id, s.path)]:
+        for soft in [s for s in self.softs.into.values() if not self._agrees(s.id, s.path)]:
             self.core.lose(soft, now)
         self.table.rebuild()
 
@@ -264,44 +285,44 @@ class Shortcuts(Quiet):
     def _look(self, now: float) -> None:
         """Move every link that can go on; look again while one cannot."""
         self._looking = False
-        for soft in list(self.core.soft_out.values()):
+        for soft in list(self.softs.out.values()):
             if not soft.lost:
                 self._advance(soft, now)
-        if any(self._unfinished(soft) for soft in self.core.soft_out.values()):
+        if any(self._unfinished(soft) for soft in self.softs.out.values()):
             self._look_soon(now)
 
     def _wanted(self, soft: Soft) -> bool:
         return not soft.leaving and soft.id not in self.rested
 
     def _unfinished(self, soft: Soft) -> bool:
-        if soft.stage in (Stage.RISING, Stage.FALLING):
+        if soft.stage in WAITING:
             return True
         return soft.leaving or (soft.ready and (soft.stage is Stage.ACTIVE) != self._wanted(soft))
 
     def _advance(self, soft: Soft, now: float) -> None:
-        if soft.stage is Stage.RISING and soft.waits_for is not None:
+        if soft.stage is Stage.ACTIVATING and soft.waits_for is not None:
             old, position = soft.waits_for
             if old.out.settled >= position:
-                self._risen(soft)
-        if soft.mapped and not self._wanted(soft) and soft.stage is not Stage.FALLING:
-            self._fall(soft, now)
-        if soft.stage is Stage.FALLING and soft.out.settled >= soft.out.sent:
+                self._activated(soft, now)
+        if soft.mapped and not self._wanted(soft) and soft.stage is not Stage.DRAINING:
+            self._drain(soft, now)
+        if soft.stage is Stage.DRAINING and soft.out.settled >= soft.out.sent:
             self._remove([soft], now)
-        if soft.stage is Stage.PARKED and soft.leaving and not soft.out.unsettled:
+        if soft.stage is Stage.STANDBY and soft.leaving and not soft.out.unsettled:
             self.core.lose(soft, now)
-        elif soft.stage is Stage.PARKED and soft.ready:
-            self._rise(soft, now)
+        elif soft.stage is Stage.STANDBY and soft.ready:
+            self._activate(soft, now)
 
     def mapped(self) -> Iterator[Soft]:
-        return (soft for soft in self.core.soft_out.values() if soft.mapped)
+        return (soft for soft in self.softs.out.values() if soft.mapped)
 
     def status(self) -> Status:
-        return {"incoming": len(self.core.soft_in)}
+        return {"incoming": len(self.softs.into)}
 
     def validate(self) -> None:
-        for soft in self.core.soft_out.values():
+        for soft in self.softs.out.values():
             assert not soft.lost and (soft.link is not None or not soft.mapped), soft
-            assert soft.held == (soft.stage in (Stage.RISING, Stage.FALLING)), (soft, soft.stage)
+            assert soft.held == (soft.stage in WAITING), (soft, soft.stage)
             assert soft.mapped or not soft.out.unsettled or not self.ordered, soft
             assert soft.mapped == (self.table.mapped.get(soft.id) is soft), soft
         for group in self.table.groups:

@@ -16,7 +16,7 @@ from bitarray.util import zeros
 
 from overlay.softlinks.working import WorkingOverlayMap
 
-Chooser = Callable[[WorkingOverlayMap, bitarray], list[int]]
+LinkChoice = Callable[[WorkingOverlayMap, bitarray], list[int]]
 
 
 def choose_links_s0(map: WorkingOverlayMap, anchors: bitarray) -> list[int]:

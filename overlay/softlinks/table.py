@@ -13,15 +13,16 @@ from bitarray import bitarray
 from bitarray.util import zeros
 
 from overlay.core import Core
+from overlay.data.routes import Hops, Queue, Side
 from overlay.links.session import Remote
-from overlay.links.soft import Soft
 from overlay.softlinks.excludes import NONE, Excluded, Narrowed, Stamped, Tap
 from overlay.softlinks.master import MasterOverlayMap
-from overlay.softlinks.strategies import Chooser
+from overlay.softlinks.soft import Soft, SoftSessions
+from overlay.softlinks.strategies import LinkChoice
 from overlay.softlinks.working import WorkingOverlayMap
 from overlay.tree.anchors import Group
-from overlay.tree.publications import Publications
-from overlay.tree.routes import Hops, Queue, Side
+from overlay.tree.peer import peers_of
+from overlay.tree.router import TreeRouter
 
 CHOSEN = 4096  # sets of anchors whose links are remembered
 
@@ -29,13 +30,14 @@ CHOSEN = 4096  # sets of anchors whose links are remembered
 class WorkingTable:
     """`printed` is the paper's way to choose (unordered); None: each group by its own hop (S0, SD)."""
 
-    def __init__(self, core: Core, publications: Publications, master: MasterOverlayMap) -> None:
+    def __init__(self, core: Core, router: TreeRouter, master: MasterOverlayMap, softs: SoftSessions) -> None:
         self.core = core
-        self.publications = publications
-        self.groups = publications.subscriptions.groups
+        self.router = router
+        self.groups = router.subscriptions.groups
         self.master = master
+        self.softs = softs
         self.candidates: dict[int, Tap] = {}
-        self.printed: Chooser | None = None
+        self.printed: LinkChoice | None = None
         self.mapped: dict[int, Soft] = {}
         self.map = WorkingOverlayMap(master, ())
         self.stubs = self.map  # with the candidates
@@ -51,7 +53,7 @@ class WorkingTable:
     def rebuild(self) -> None:
         """Links, candidates or the master map have changed."""
         core = self.core
-        self.mapped = {broker: soft for broker, soft in core.soft_out.items() if soft.mapped}
+        self.mapped = {broker: soft for broker, soft in self.softs.out.items() if soft.mapped}
         links = [*core.peers, *self.mapped]
         self.map = self.stubs = WorkingOverlayMap(self.master, links)
         if self.candidates:
@@ -64,7 +66,7 @@ class WorkingTable:
             memory.clear()
         for group in self.groups:
             self.place(group)
-        self.publications.subscriptions.generation += 1
+        self.router.subscriptions.generation += 1
 
     def _named_by(self, soft: Soft) -> tuple[int, ...]:
         """The brokers before it on its path, from the last one with a link on: their copies name it."""
@@ -100,7 +102,7 @@ class WorkingTable:
 
     def choose(self, side: Side | None, numbers: Iterable[int]) -> Hops:
         if not self.mapped and not self.candidates and not isinstance(side, Narrowed | Soft):
-            return self.publications.choose_primary(side, numbers)
+            return self.router.choose_primary(side, numbers)
         excluded = NONE
         if isinstance(side, Narrowed):
             excluded, side = side.excluded, side.session
@@ -112,7 +114,7 @@ class WorkingTable:
         if self.printed is not None:
             return self._choose_printed(wanted, self.printed)
         taps = [self._taps[g.number] for g in wanted if g.number in self._taps] if self._taps else []
-        if excluded or self.publications.instead:
+        if excluded or self.router.instead:
             return self.copies(wanted, excluded, taps)
         hops = {group.hop: group.queue for group in wanted}  # the same, known of each group beforehand
         return tuple(hops), (*hops.values(), *dict.fromkeys(taps)) if taps else tuple(hops.values())
@@ -120,7 +122,7 @@ class WorkingTable:
     def copies(self, groups: Iterable[Group], excluded: Excluded, taps: list[Tap]) -> Hops:
         """One copy to each hop, excluding what is served past it."""
         hops = {group.hop: None for group in groups}
-        instead = self.publications.instead
+        instead = self.router.instead
         targets: dict[Remote, Excluded] = {}
         for hop in hops:
             target = instead.get(hop, hop) if instead else hop
@@ -147,7 +149,7 @@ class WorkingTable:
 
     # --- as printed -----------------------------------------------------------------------------------
 
-    def _choose_printed(self, wanted: list[Group], printed: Chooser) -> Hops:
+    def _choose_printed(self, wanted: list[Group], printed: LinkChoice) -> Hops:
         bits = zeros(len(self.stubs))
         direct: dict[Remote, None] = {}
         for group in wanted:
@@ -162,13 +164,13 @@ class WorkingTable:
                 self._chosen.clear()
             chosen = self._chosen[key] = self._print(bits, printed)
         hops, taps = chosen
-        if direct or self.publications.instead:
-            instead = self.publications.instead
+        if direct or self.router.instead:
+            instead = self.router.instead
             hops = list(dict.fromkeys(instead.get(hop, hop) for hop in [*hops, *direct]))
         queues: list[Queue] = [hop.out.queue for hop in hops]
         return tuple(hops), (*queues, *taps) if taps else None
 
-    def _print(self, bits: bitarray, printed: Chooser) -> tuple[list[Remote], list[Tap]]:
+    def _print(self, bits: bitarray, printed: LinkChoice) -> tuple[list[Remote], list[Tap]]:
         """Copies go over real links alone; a candidate counts what it would have got were it one of them."""
         real = bits
         taps: list[Tap] = []
@@ -178,4 +180,4 @@ class WorkingTable:
             chosen = [self.stubs.brokers[place] for place in printed(self.stubs, bits)]
             taps = [self.candidates[b] for b in chosen if b in self.candidates]
         brokers = [self.map.brokers[place] for place in printed(self.map, real)]
-        return [self.mapped.get(b) or self.core.peers[b] for b in brokers], taps
+        return [self.mapped.get(b) or peers_of(self.core)[b] for b in brokers], taps

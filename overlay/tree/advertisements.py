@@ -17,8 +17,9 @@ from matching.relations import overlaps
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
 from overlay.tree.announcements import Announcement, Announcements
+from overlay.tree.peer import Peer, peers_of
 from overlay.tree.table import Change, Entry, Key, Table
 
 AdvertisementEntry = Entry[Advertisement]
@@ -34,12 +35,14 @@ class Advertisements(Quiet):
         self.publishers: dict[int, dict[AdvertisementEntry, None]] = {}
         self.sources: Counter[tuple[int, int]] = Counter()  # incarnations of publishers, by their number here
         self.announced: dict[Peer, dict[AdvertisementEntry, Announcement]] = {}
+        self.confirmed: dict[Peer, set[AdvertisementEntry]] = {}  # by neighbours whose links broke since
         # Of relocated publishers, by the side they came from, while something published there is in flight.
         self.lingering: dict[Session, dict[Key, Advertisement]] = {}
         # Set by Subscriptions: the side of an advertisement has changed.
         self.arrived: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.departed: Callable[[AdvertisementEntry, Peer, float], None] = lambda entry, peer, now: None
         self.on_gone: list[Callable[[Advertisement], None]] = []
+        self.placed: Callable[[Advertisement], None] = lambda item: None  # new, or its home is another
         self.turned: Callable[[Key, Session], None] = lambda key, before: None  # set by Moves
 
     def attach(self, core: Core) -> None:
@@ -125,17 +128,29 @@ class Advertisements(Quiet):
         for peer, announced in self.announced.items():
             if entry in announced:
                 announced[entry].notify(entry.number, gather, peer)
+        for peer in peers_of(self.core).values():
+            if peer.suspended and peer is not entry.source and entry not in self.confirmed.get(peer, ()):
+                self.announcements.await_return(peer, self._find, entry.number, gather)
+
+    def _find(self, peer: Peer, number: int) -> Announcement | None:
+        entry = self.table.by_number[number]
+        return None if entry is None else self.announced.get(peer, {}).get(entry)
 
     def _place(self, entry: AdvertisementEntry, now: float) -> None:
         """Announce to all but the side it came from; ask that side for what it needs to know."""
         source = entry.source
+        mine = self.publishers[entry.item.publisher]
+        if len(mine) > 1:  # the last is where it went last
+            del mine[entry]
+            mine[entry] = None
+        self.placed(entry.item)
         if isinstance(source, Peer):
             self._retract(entry, source, now)
             self.arrived(entry, source, now)
         self._spread(entry)
 
     def _spread(self, entry: AdvertisementEntry) -> None:
-        for peer in self.core.peers.values():
+        for peer in peers_of(self.core).values():
             if peer is not entry.source and peer.link is not None:
                 self._announce(entry, peer)
 
@@ -216,6 +231,8 @@ class Advertisements(Quiet):
             del self.sources[source]
         for peer in list(self.announced):
             self._retract(entry, peer, now)
+        for confirmed in self.confirmed.values():
+            confirmed.discard(entry)
         for gone in self.on_gone:
             gone(entry.item)
 
@@ -224,30 +241,36 @@ class Advertisements(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
             self.announced[session] = {}
+            if session.tables_epoch != session.epoch:
+                self.confirmed.pop(session, None)  # it has restarted
             if self.lingering and session.tables_epoch != session.epoch:
                 for entry in self.table.of(session):  # it has restarted: it will not tell us again
                     if entry.source is session and len(entry.sources) == 1:
                         self._go_back(entry, session, now)
-            session.tables_epoch = session.epoch
             # Also what it told before, if that does not count: after TablesSent it would find SyncDone said.
             for entry in list(self.table.by_key.values()):
                 if entry.source is not session and not session.will_tell(entry.source):
                     self._announce(entry, session)
 
     def link_down(self, session: Session, now: float) -> None:
-        self.announced.pop(session, None)  # type: ignore[call-overload]
+        if isinstance(session, Peer):
+            announced = self.announced.pop(session, {})
+            confirmed = {entry for entry, announcement in announced.items() if announcement.confirmed}
+            self.confirmed.setdefault(session, set()).update(confirmed)
 
     def link_lost(self, session: Session, now: float) -> None:
         for entry in self.table.of(session):
             self._forget(entry, session, now)
         self.table.drop(session)
         self.lingering.pop(session, None)
+        self.confirmed.pop(session, None)  # type: ignore[call-overload]
 
     def _forget_shadows(self, peer: Peer, now: float) -> None:
         for entry in self.table.outdated(peer):
             self._forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
+        self.confirmed.pop(peer, None)
         for entry in self.table.stale(peer):
             self._forget(entry, peer, now)
 
@@ -260,14 +283,15 @@ class Advertisements(Quiet):
             return
         if not peer.ever_synced and self.table.doubtful(entry) and not self._succeeds(peer):
             return
-        announcement = announced[entry] = self.announcements.new(peer)
+        announcement = announced[entry] = self.announcements.new(peer, self._find)
         self.core.tell(Advertise(announcement.stamp, entry.item), peer)
 
     def _succeeds(self, peer: Peer) -> bool:
-        return any(peer.will_tell(leaver) for leaver in self.core.peers.values())
+        return any(peer.will_tell(leaver) for leaver in peers_of(self.core).values())
 
     def _retract(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
         announcement = self.announced.get(peer, {}).pop(entry, None)
+        self.confirmed.get(peer, set()).discard(entry)
         if announcement is not None:
             self.announcements.withdraw(peer, announcement, now)
             self.core.tell(Unadvertise(*entry.key), peer)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from grapevine.wire.messages import Subscription
-from overlay.links.session import Peer, Remote
-from overlay.tree.routes import Queue
+from overlay.data.routes import Queue
+from overlay.links.session import Remote
+from overlay.tree.peer import Peer
 
 
 def onward(path: tuple[int, ...], broker: int, delta: int) -> tuple[int, ...]:

@@ -1,27 +1,34 @@
 """SPEC T2, ARCHITECTURE "Confirmations": what was announced on each link and who waits for the answer.
 
 Every Advertise and Subscribe on a link carries a stamp; the neighbour answers Confirmed(stamp) when
-every broker behind it that must know knows. A broken link discharges what was open on it; after it
-returns everything is announced again under new stamps.
+every broker behind it that must know knows. After a broken link returns everything is announced again under
+new stamps; who waited for a confirmation of that side waits for the new one, or for the side's loss. So does
+who asks while the link is broken, unless that side has confirmed the same before: it has kept it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from grapevine.wire.messages import Confirmed
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.session import Peer, Session
-from overlay.links.sync import Sync
+from overlay.links.session import Session
+from overlay.tree.peer import Peer
+from overlay.tree.sync import Sync
+
+Find = Callable[[Peer, int], "Announcement | None"]  # what stands for an item on a link now
 
 
 class Announcement:
     """One item told to one neighbour."""
 
-    __slots__ = ("confirmed", "counted", "stamp", "waiters")
+    __slots__ = ("confirmed", "counted", "find", "stamp", "waiters")
 
-    def __init__(self, stamp: int, counted: bool) -> None:
+    def __init__(self, stamp: int, counted: bool, find: Find) -> None:
         self.stamp = stamp
+        self.find = find
         self.confirmed = False
         self.counted = counted  # a SyncDone waits for it
         self.waiters: list[tuple[int, Gather]] = []  # with the number of the item it is about
@@ -40,16 +47,19 @@ class Announcements(Quiet):
         self.sync = sync
         self._stamp = 0
         self._open: dict[Peer, dict[int, Announcement]] = {}
+        self._awaited: dict[Peer, list[tuple[Find, int, Gather]]] = {}  # until the link is back
+        sync.announced.append(self._resume)
+        sync.forget_stale.append(self._discharge)
 
     def attach(self, core: Core) -> None:
         self.core = core
         core.on(Confirmed, self.on_confirmed)
 
-    def new(self, peer: Peer) -> Announcement:
+    def new(self, peer: Peer, find: Find) -> Announcement:
         self._stamp += 1
         counted = not peer.synced_by_us
         peer.sync_pending += counted
-        announcement = Announcement(self._stamp, counted)
+        announcement = Announcement(self._stamp, counted, find)
         self._open.setdefault(peer, {})[self._stamp] = announcement
         return announcement
 
@@ -90,10 +100,47 @@ class Announcements(Quiet):
                 peer.sync_pending -= 1
                 self.sync.check(peer, now)
 
-        return Gather(confirm)
+        return Gather(confirm, patient=True)
+
+    # --- broken links ---------------------------------------------------------------------------------
+
+    def await_return(self, peer: Peer, find: Find, number: int, gather: Gather) -> None:
+        """Item `number` is to be announced there as soon as the link is back."""
+        gather.wait_for(peer)
+        self._awaited.setdefault(peer, []).append((find, number, gather))
 
     def link_down(self, session: Session, now: float) -> None:
-        self._open.pop(session, None)  # type: ignore[call-overload]
+        if not isinstance(session, Peer):
+            return
+        for announcement in self._open.pop(session, {}).values():
+            for number, gather in announcement.waiters:
+                self._awaited.setdefault(session, []).append((announcement.find, number, gather))
+
+    def _resume(self, peer: Peer, now: float) -> None:
+        """The link is back, and everything has been announced on it."""
+        awaited = self._awaited.pop(peer, [])
+        left = [waiting for waiting in awaited if not self._transfer(peer, *waiting, now)]
+        if left:
+            self._awaited[peer] = left
+
+    def _transfer(self, peer: Peer, find: Find, number: int, gather: Gather, now: float) -> bool:
+        announcement = find(peer, number)
+        if announcement is None:
+            return False
+        if announcement.confirmed:
+            gather.answer(peer, None, now)
+        else:
+            announcement.waiters.append((number, gather))
+        return True
+
+    def _discharge(self, peer: Peer, now: float) -> None:
+        """It has said SyncDone: what it was not told it need not know."""
+        self._resume(peer, now)
+        for _, _, gather in self._awaited.pop(peer, ()):
+            gather.answer(peer, None, now)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        self._awaited.pop(session, None)  # type: ignore[call-overload]
 
     def validate(self) -> None:
         for peer in self._open:

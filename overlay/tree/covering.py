@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from overlay.gather import Gather
-from overlay.links.session import Peer
 from overlay.tree.announcements import Announcement
+from overlay.tree.peer import Peer
 
 
 class Announced:
@@ -50,12 +50,16 @@ class Announced:
                 self._announce(number, now)
             else:
                 self._suppress(number, coverer)
-        self._told_by(number).notify(number, gather, self.peer)
+        self.told_by(number).notify(number, gather, self.peer)
+
+    def confirmed(self) -> list[int]:
+        """What the neighbour is known to know, itself or by a coverer."""
+        return [number for number in (*self.told, *self.coverer) if self.told_by(number).confirmed]
 
     def wait(self, number: int, gather: Gather) -> None:
         """Let `gather` wait for what has been told already."""
         if number in self:
-            self._told_by(number).notify(number, gather, self.peer)
+            self.told_by(number).notify(number, gather, self.peer)
 
     def remove(self, number: int, now: float) -> None:
         """The neighbour need not know it any more."""
@@ -90,12 +94,13 @@ class Announced:
         for number, gather in waiters:
             if number not in orphans:
                 former.waiters.append((number, gather))
-            elif (announcement := self._told_by(number)).confirmed:
+            elif (announcement := self.told_by(number)).confirmed:
                 gather.answer(self.peer, None, now)
             else:
                 announcement.waiters.append((number, gather))
 
-    def _told_by(self, number: int) -> Announcement:
+    def told_by(self, number: int) -> Announcement:
+        """What stands for it: its own announcement or its coverer's."""
         return self.told[self.coverer.get(number, number)]
 
     def _find_coverer(self, number: int) -> int | None:

@@ -11,17 +11,22 @@ have left while this broker was away; so places are kept on disk, and a leaver w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from grapevine.wire.limits import ADDRESSES, ROOT_PATH_BROKERS
 from grapevine.wire.messages import LeaveDone, Leaving, Ping
+from overlay.administration.census import Census
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
-from overlay.links.greeting import Greeting
-from overlay.links.session import Peer, Session
-from overlay.links.sync import Sync
-from overlay.outbox import Record
+from overlay.links.session import Session
 from overlay.settings import CoreSettings
-from overlay.tree.census import Census
+from overlay.tree.neighbours import Neighbours
+from overlay.tree.peer import Peer, peers_of
+from overlay.tree.sync import TABLE, Sync
 
+Known = tuple[tuple[str, tuple[str, ...]], ...]  # names and addresses
 FATAL = ("version", "settings", "name", "not-allowed")
 REDIAL_MOST = 10  # times redial_s
 LONG = 10  # attempts in a row that failed
@@ -30,22 +35,22 @@ PATIENCE_MOST = 4  # times greet_s, after some attempts: a broker with large tab
 
 class Join(Quiet):
     name = "tree"
+    keeps = TABLE
 
     def __init__(
         self,
-        greeting: Greeting,
+        neighbours: Neighbours,
         sync: Sync,
         census: Census,
         candidates: tuple[str, ...],
-        known: tuple[tuple[str, tuple[str, ...]], ...],
-        places: tuple[str, ...] = (),
     ) -> None:
-        self.greeting = greeting
+        self.neighbours = neighbours
+        self.handshake = neighbours.handshake
         self.sync = sync
         self.census = census
         self.candidates = candidates
-        self.known = known
-        self.places = places  # addresses, the latest first
+        self.known: Known = ()  # neighbours from before a restart
+        self.places: tuple[str, ...] = ()  # addresses, the latest first
         self.parent: Peer | None = None
         self.stopped = False  # leaving: dial nobody any more
         self._next = 0
@@ -55,12 +60,23 @@ class Join(Quiet):
         self._name_checked = False
         self._reloaded = False  # candidates came while it runs: a wrong one is no reason to end
         self._through = ""  # the address by which the parent was reached
-        greeting.root_path = self.root_path
-        greeting.moved_root = self._moved_root
+        neighbours.root_path = self.root_path
+        neighbours.moved_root = self._moved_root
         sync.seeking = lambda: self._seeking
 
     def attach(self, core: Core) -> None:
         self.core = core
+
+    def restore(self, rows: Mapping[str, bytes]) -> None:
+        if (known := rows.get("neighbours")) is not None:
+            self.known = msgspec.json.decode(known, type=Known)
+        if (places := rows.get("places")) is not None:
+            self.places = msgspec.json.decode(places, type=tuple[str, ...])
+        if (parent := rows.get("parent")) is not None:
+            self._first(msgspec.json.decode(parent, type=str))
+
+    def _first(self, candidate: str) -> None:
+        self.candidates = (candidate, *(c for c in self.candidates if c != candidate))
 
     def start(self, now: float) -> None:
         for name, addresses in self.known:
@@ -76,6 +92,7 @@ class Join(Quiet):
         core = self.core
         peer = Peer(core, self.census.identify(name), name)
         peer.addresses = addresses
+        peer.awaited = True
         core.peers[peer.id] = peer
         core.names[peer.id] = name
         lost_at = now + core.settings.links.lost_after_s
@@ -97,7 +114,7 @@ class Join(Quiet):
         self._reloaded = True
         self.candidates = wanted
         self._next = self._tries = 0
-        self.core.out.journal.append(Record("parent", ""))  # where it had moved to
+        self.core.keep(TABLE, "parent", None)  # where it had moved to
         self._forget_places()
         if self.parent is None:
             self._dial_next(now)
@@ -111,6 +128,7 @@ class Join(Quiet):
         self.core.note(now, f"{parent.name} is no neighbour of ours any more")
         self.core.tell(Leaving(parent.id, parent.name, parent.addresses, ()), parent)
         self.core.tell(LeaveDone(), parent)
+        parent.departed = True
         self.core.lose(parent, now)
         self._forget_places()  # those beyond it
 
@@ -127,7 +145,7 @@ class Join(Quiet):
     def _dial(self, now: float) -> None:
         self._dialling = True
         patience = min(max(1, self._tries - 1), PATIENCE_MOST)
-        self.greeting.dial((self._through,), self._greeted, self._failed, now, patience=patience)
+        self.handshake.dial((self._through,), self._greeted, self._failed, now, patience=patience)
 
     def _greeted(self, peer: Peer, now: float) -> None:
         self._dialling = False
@@ -145,8 +163,8 @@ class Join(Quiet):
         configured may be below us by then."""
         self._through = through
         if through:
-            self.candidates = (through, *(c for c in self.candidates if c != through))
-            self.core.out.journal.append(Record("parent", through))
+            self._first(through)
+            self.core.keep(TABLE, "parent", through)
         self._adopt(peer, now)
 
     def sought(self) -> tuple[str, ...]:
@@ -155,24 +173,24 @@ class Join(Quiet):
 
     def learn(self, addresses: tuple[str, ...]) -> None:
         """A parent may be found here as well, also after a restart."""
-        places = latest(addresses, self.places, self.greeting.addresses)
+        places = latest(addresses, self.places, self.handshake.addresses)
         if places != self.places:
             self.places = places
-            self.core.out.journal.append(Record("places", places))
+            self.core.keep(TABLE, "places", places)
 
     def _forget_places(self) -> None:
         self.places = ()
-        self.core.out.journal.append(Record("places", ()))
+        self.core.keep(TABLE, "places", None)
 
     def inherit(self, addresses: tuple[str, ...]) -> None:
         """Our parent has left without having one: we are the root of what was below it, and look for a
         parent where it did, as all that we are configured with may have left."""
-        strange = [address for address in addresses if address not in self.greeting.addresses]
+        strange = [address for address in addresses if address not in self.handshake.addresses]
         if strange:
             self.candidates = tuple(dict.fromkeys((*strange, *self.candidates)))[:ADDRESSES]
             self._next = self._tries = 0
             self._reloaded = True
-            self.core.out.journal.append(Record("parent", strange[0]))
+            self.core.keep(TABLE, "parent", strange[0])
 
     def _adopt(self, peer: Peer, now: float) -> None:
         self.parent = peer
@@ -194,6 +212,8 @@ class Join(Quiet):
         self._tries += 1
         if reason != "unreachable" or self._tries == 1:
             self.core.note(now, f"could not join by {self._through}: {text}")
+            said = f"{self.core.name} could not join by {self._through}: {text}"
+            self.core.event(now, "refused", said, "warn", reason=reason, through=self._through)
         if reason == "twice" and self._tries >= len(self.candidates) and self._seeking:
             self._name_checked = True
             self._found(now)
@@ -239,7 +259,7 @@ class Join(Quiet):
             self._tell_children(now)
 
     def _tell_children(self, now: float) -> None:
-        children = [peer for peer in self.core.peers.values() if peer is not self.parent]
+        children = [peer for peer in peers_of(self.core).values() if peer is not self.parent]
         self.core.tell(Ping(now, self.root_path()), *children)
 
     def status(self) -> Status:
@@ -249,7 +269,7 @@ class Join(Quiet):
         }
 
     def validate(self) -> None:
-        assert self.parent is None or self.core.peers.get(self.parent.id) is self.parent
+        assert self.parent is None or peers_of(self.core).get(self.parent.id) is self.parent
 
 
 def latest(new: tuple[str, ...], known: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:

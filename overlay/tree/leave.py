@@ -15,13 +15,13 @@ from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.greeting import Greeting
 from overlay.links.outgoing import Wait
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
 from overlay.links.settling import cuts_of
-from overlay.links.sync import Sync
 from overlay.tree.join import Join
-from overlay.tree.publications import Publications
+from overlay.tree.peer import Peer, peers_of
+from overlay.tree.router import TreeRouter
+from overlay.tree.sync import Sync
 
 LOOK_AGAIN_S = 0.02
 
@@ -47,17 +47,16 @@ class Leave(Quiet):
     def __init__(
         self,
         join: Join,
-        greeting: Greeting,
         sync: Sync,
         attachments: Attachments,
-        publications: Publications,
+        router: TreeRouter,
         clients_s: float = 5.0,
     ) -> None:
         self.join = join
-        self.greeting = greeting
+        self.neighbours = join.neighbours
         self.sync = sync
         self.attachments = attachments
-        self.publications = publications
+        self.router = router
         self.clients_s = clients_s  # what clients get to attach elsewhere
         self.departures: dict[int, Departure] = {}
         self._later: dict[Peer, Leaving] = {}  # who asks while another leaves
@@ -75,9 +74,10 @@ class Leave(Quiet):
 
     def leave(self, now: float) -> None:
         """Start to leave; `core.finished` is set at the end."""
-        if self.greeting.leaving:
+        if self.core.leaving:
             return
-        self.greeting.leaving = True
+        self.core.leaving = True
+        self.core.event(now, "leaving", f"{self.core.name} leaves the overlay")
         self.attachments.send_away(now)
         self._await_clients(now + self.clients_s, now)
 
@@ -93,14 +93,14 @@ class Leave(Quiet):
         """One whose link is broken cannot be told of an heir: it comes back first, or is lost and what
         was for it is cut. Of two neighbours that leave one waits: who is named as successor must stay until
         the heirs have come, and an heir must have its new neighbour before it names one."""
-        if self.departures or any(peer.link is None for peer in self.core.peers.values()):
+        if self.departures or any(peer.link is None for peer in peers_of(self.core).values()):
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_neighbours)
         else:
-            self.greeting.closed = self.join.stopped = True
+            self.neighbours.closed = self.join.stopped = True
             self._ask_to_hold(now)
 
     def _ask_to_hold(self, now: float) -> None:
-        peers = [peer for peer in self.core.peers.values() if peer.link is not None]
+        peers = [peer for peer in peers_of(self.core).values() if peer.link is not None]
         parent = self.join.parent
         if parent is None or parent.link is None:
             parent = min(peers, key=lambda peer: peer.id, default=None)
@@ -123,14 +123,14 @@ class Leave(Quiet):
             self._held.answer(peer, None, now)
 
     def _await_settled(self, now: float) -> None:
-        peers = self.core.peers.values()
+        peers = peers_of(self.core).values()
         if any(self._is_first(departure) for departure in self.departures.values()):
             # Its heirs come to us; then there are others to be told of our own.
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_neighbours)
             return
         if any(peer.link is None for peer in peers):
             # It broke while we were waiting: it comes back or is lost, and all are asked again.
-            self.greeting.closed = self.join.stopped = False
+            self.neighbours.closed = self.join.stopped = False
             self.join.try_again(now)
             self._await_neighbours(now)
             return
@@ -159,7 +159,7 @@ class Leave(Quiet):
             self._later[peer] = message
             return
         departure = self.departures[peer.id] = Departure(peer, message)
-        self.greeting.heirs_of = self.departures
+        self.neighbours.heirs_of = self.departures
         peer.held = True
         peer.heirs = departure.places(self.core.id)
         self._heirs_wait(departure)
@@ -171,12 +171,12 @@ class Leave(Quiet):
     def _heirs_wait(self, departure: Departure) -> None:
         """What is for an heir waits behind what is held for the leaver."""
         for peer in self._heirs(departure):
-            self.publications.instead[peer] = departure.leaver
-        self.publications.subscriptions.generation += 1
+            self.router.instead[peer] = departure.leaver
+        self.router.subscriptions.generation += 1
 
     def _heirs(self, departure: Departure) -> list[Peer]:
         """The neighbours that we have, or will have, in the leaver's place."""
-        peers = self.core.peers
+        peers = peers_of(self.core)
         return [peers[broker] for broker in departure.leaver.heirs if broker in peers]
 
     def on_leave_done(self, peer: Peer, message: LeaveDone, now: float) -> None:
@@ -204,7 +204,7 @@ class Leave(Quiet):
                 self.core.timers.at(later + pause, lambda again: self._dial(departure, again))
 
         if departure.leaver.id in self.departures:
-            self.greeting.dial(self._addresses, greeted, failed, now, replaces=departure.leaver.id)
+            self.join.handshake.dial(self._addresses, greeted, failed, now, replaces=departure.leaver.id)
 
     def link_up(self, session: Session, now: float) -> None:
         for departure in self.departures.values():
@@ -227,7 +227,7 @@ class Leave(Quiet):
             return
         heirs = dict.fromkeys(self._heirs(departure))
         for peer in heirs:
-            self.publications.instead.pop(peer, None)
+            self.router.instead.pop(peer, None)
         for wait in list(leaver.out.waits):
             self._match_anew(leaver, wait, heirs)
         waits = list(leaver.out.waits)
@@ -236,7 +236,8 @@ class Leave(Quiet):
         for wait in waits:
             wait.record.release()
         leaver.held = False
-        self.publications.subscriptions.generation += 1
+        leaver.departed = True
+        self.router.subscriptions.generation += 1
         self.core.lose(leaver, now)
         if self.join.parent is None:
             self.join.try_again(now)
@@ -253,7 +254,7 @@ class Leave(Quiet):
         touched: dict[Peer, None] = {}
         nowhere: list[Publication] = []
         for publication, names in leaver.out.excluding(max(wait.first, leaver.out.settled + 1), wait.last):
-            sides = self.publications.sides(publication.attributes)
+            sides = self.router.sides(publication.attributes)
             if leaver in sides:
                 nowhere.append(publication)
             for peer in heirs:
@@ -273,17 +274,17 @@ class Leave(Quiet):
             del self.departures[session.id]
             departure.leaver.held = False
             for peer in self._heirs(departure):
-                self.publications.instead.pop(peer, None)
-            self.publications.subscriptions.generation += 1
+                self.router.instead.pop(peer, None)
+            self.router.subscriptions.generation += 1
             if session is self.join.parent:
                 self.join.try_again(now)
             self._take_next(now)
 
     def link_lost(self, session: Session, now: float) -> None:
         self.departures.pop(session.id, None)
-        for peer, leaver in list(self.publications.instead.items()):
+        for peer, leaver in list(self.router.instead.items()):
             if session in (peer, leaver):
-                del self.publications.instead[peer]
+                del self.router.instead[peer]
         self._take_next(now)
 
     def validate(self) -> None:

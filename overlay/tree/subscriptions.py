@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from grapevine.wire.messages import Subscribe, Subscription, Unsubscribe
 from matching.interface import Matcher
-from matching.mentions import Mentions
 from overlay.behaviour import Quiet, Status
-from overlay.clients.shelf import Shelf
 from overlay.core import Core
+from overlay.data.local import LocalSubscriptions
 from overlay.gather import Gather
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
 from overlay.tree.advertisements import AdvertisementEntry, Advertisements
 from overlay.tree.anchors import Groups, onward
 from overlay.tree.announcements import Announcement, Announcements
 from overlay.tree.covering import Announced
+from overlay.tree.peer import Peer, peers_of
 from overlay.tree.table import Change, Entry, Key, Table
 
 SubscriptionEntry = Entry[Subscription]
@@ -31,7 +31,11 @@ class Subscriptions(Quiet):
     name = "subscriptions"
 
     def __init__(
-        self, advertisements: Advertisements, announcements: Announcements, matcher: Callable[[], Matcher]
+        self,
+        advertisements: Advertisements,
+        announcements: Announcements,
+        here: LocalSubscriptions,
+        matcher: Callable[[], Matcher],
     ) -> None:
         self.advertisements = advertisements
         self.announcements = announcements
@@ -39,15 +43,25 @@ class Subscriptions(Quiet):
         advertisements.departed = self._unadvertised
         self.table: Table[Subscription] = Table()
         self.matcher = matcher
-        self.local = matcher()  # group: the number of the client's session
+        self.here = here
+        self.local = here.index
         self.remote = matcher()  # group: a pair (anchor, side)
         self.groups = Groups()
-        self.mentions = Mentions()  # of both
+        self.mentions = here.mentions  # of both
         self.announced: dict[Peer, Announced] = {}
-        self.generation = 0  # of everything that a route is made of
-        self.shelf = Shelf()  # what waits for clients that are asleep
+        self.confirmed: dict[Peer, set[int]] = {}  # by neighbours whose links broke since
+        self.bury: Callable[[Peer], bool] = lambda peer: False  # set by Tombstones
         self._group: dict[int, int] = {}
         self._doubted: dict[SubscriptionEntry, list[tuple[Peer, Gather]]] = {}
+
+    @property
+    def generation(self) -> int:
+        """Of everything that a route is made of."""
+        return self.here.generation
+
+    @generation.setter
+    def generation(self, generation: int) -> None:
+        self.here.generation = generation
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -138,6 +152,8 @@ class Subscriptions(Quiet):
         if change is Change.GONE:
             for announced in self.announced.values():
                 announced.remove(entry.number, now)
+            for confirmed in self.confirmed.values():
+                confirmed.discard(entry.number)
             self._exit(entry)
             self.table.release(entry)
         elif change is Change.MOVED:
@@ -171,16 +187,28 @@ class Subscriptions(Quiet):
         for peer in self._eligible(entry):
             if (announced := self.announced.get(peer)) is not None:
                 announced.add(entry.number, gather, now)
+            elif gather is not None:
+                self._await_return(entry, peer, gather)
 
     def await_confirmation(self, key: Key, gather: Gather) -> None:
         """Let `gather` wait for whatever is not confirmed yet of a known subscription."""
-        number = self.table.by_key[key].number
+        entry = self.table.by_key[key]
         for announced in self.announced.values():
-            announced.wait(number, gather)
+            announced.wait(entry.number, gather)
+        for peer in self._eligible(entry):
+            self._await_return(entry, peer, gather)
+
+    def _await_return(self, entry: SubscriptionEntry, peer: Peer, gather: Gather) -> None:
+        if peer.suspended and entry.number not in self.confirmed.get(peer, ()):
+            self.announcements.await_return(peer, self._find, entry.number, gather)
+
+    def _find(self, peer: Peer, number: int) -> Announcement | None:
+        announced = self.announced.get(peer)
+        return announced.told_by(number) if announced is not None and number in announced else None
 
     def _eligible(self, entry: SubscriptionEntry) -> Iterator[Peer]:
         if self.flooding:
-            sides: Iterable[Session] = list(self.announced)
+            sides: Iterable[Session] = list(peers_of(self.core).values())
         else:
             sides = self.advertisements.sides(entry.item.filter)
         for side in sides:
@@ -201,6 +229,8 @@ class Subscriptions(Quiet):
         entry = self.table.entry(number)
         if peer in entry.sources or peer.will_tell(entry.source):
             return False
+        if entry.source.lost:
+            return False  # a tombstone stays told; told anew, a SyncDone would wait for it, and it for that
         return peer.may_be_told(entry.source)
 
     def _tell_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
@@ -225,7 +255,7 @@ class Subscriptions(Quiet):
     def _tell(self, number: int, peer: Peer) -> Announcement:
         item = self.table.entry(number).item
         path = onward(item.path, self.core.id, self.delta)
-        announcement = self.announcements.new(peer)
+        announcement = self.announcements.new(peer, self._find)
         passed_on = Subscription(item.origin, item.serial, item.home, path, item.filter)
         self.core.tell(Subscribe(announcement.stamp, passed_on), peer)
         return announcement
@@ -254,6 +284,8 @@ class Subscriptions(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
             return
+        if session.tables_epoch != session.epoch:
+            self.confirmed.pop(session, None)  # it has restarted
         self.announced[session] = Announced(
             session, self._tell, self._untell, self._covering, self._covered, self._anchor
         )
@@ -264,7 +296,8 @@ class Subscriptions(Quiet):
     def link_down(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
             return
-        self.announced.pop(session, None)
+        if (announced := self.announced.pop(session, None)) is not None:
+            self.confirmed.setdefault(session, set()).update(announced.confirmed())
         for entry in list(self._doubted):  # nobody is there to be answered
             if left := [doubt for doubt in self._doubted[entry] if doubt[0] is not session]:
                 self._doubted[entry] = left
@@ -272,15 +305,20 @@ class Subscriptions(Quiet):
                 del self._doubted[entry]
 
     def link_lost(self, session: Session, now: float) -> None:
+        buried = isinstance(session, Peer) and self.bury(session)
         for entry in self.table.of(session):
-            self.forget(entry, session, now)
-        self.table.drop(session)
+            if not buried or entry.source is not session or len(entry.sources) > 1:
+                self.forget(entry, session, now)
+        if not buried:
+            self.table.drop(session)
+        self.confirmed.pop(session, None)  # type: ignore[call-overload]
 
     def _forget_shadows(self, peer: Peer, now: float) -> None:
         for entry in self.table.outdated(peer):
             self.forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
+        self.confirmed.pop(peer, None)
         for entry in self.table.stale(peer):
             self.forget(entry, peer, now)
 

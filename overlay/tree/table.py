@@ -11,7 +11,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Generic, TypeVar
 
-from overlay.links.session import Peer, Session
+from overlay.links.session import Session
+from overlay.tree.peer import Peer
 
 Item = TypeVar("Item")
 Key = tuple[int, int]  # (origin, serial)
@@ -171,7 +172,8 @@ class Table(Generic[Item]):
             assert entry.sources[entry.source][0] == entry.item, key
             assert self.by_number[entry.number] is entry, key
             for source in entry.sources:
-                assert entry in self._of[source] and not source.lost, (key, source)
+                assert entry in self._of[source], (key, source)
+                assert not source.lost or (isinstance(source, Peer) and source.buried), (key, source)
 
 
 def _live(source: Session) -> bool:
@@ -191,6 +193,8 @@ def _yields(old: Session, new: Session, unsaid: bool) -> bool:
     matched for it, and for nobody else. Never one whose link ends."""
     if not isinstance(old, Peer) or (isinstance(new, Peer) and new.going):
         return False
+    if old.lost:
+        return True  # a tombstone
     if old.going:
         return old.retiring or (isinstance(new, Peer) and new.will_tell(old))
     synced = not isinstance(new, Peer) or new.synced_by_peer

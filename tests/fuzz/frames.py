@@ -32,7 +32,7 @@ from grapevine.wire import messages as wire
 from grapevine.wire.drafts import Draft
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import KINDS, Message, Publication
-from tests.fuzz.receivers import Broker, Client
+from tests.fuzz.receivers import Broker, Client, Member
 from tests.messages import sample
 
 Target = Callable[[Message], None]
@@ -52,12 +52,14 @@ def samples() -> list[Message]:
     )
     settings = {"overlay.kind": "tree", "overlay.delta": "1"}
     rich_ones: list[Message] = [
-        wire.Hello(1, 1, "b1", 1, 2, 3, False, 100, settings, (1, 2), ("tcp://b1:1",), resume, 4),
+        wire.Hello(2, 2, "b1", 1, 2, 3, False, 100, settings, (1, 2), ("tcp://b1:1",), resume, 4),
         wire.Refuse("name", "taken"),
         wire.Reset(),
         wire.Marks(9, 4, 3, 100, 2, cuts, 0, 1),
         wire.Batch(9, 3, 4, 3, 100, [plain, full]),
         wire.ExcludingBatch(9, 3, 4, 3, 100, [plain, full], [Exclusion(1, 2, (7, 8))]),
+        wire.LaneBatch(9, 3, 4, 3, 100, [plain, full], 1, [Exclusion(1, 2, (7, 8))]),
+        wire.HomeBatch(9, 3, 4, 3, 100, [plain, full], [b"\1\0\0\0" * 3, b""]),
         wire.Ping(12.5, (1, 2)),
         wire.Pong(12.5, (1, 2)),
         wire.TablesSent(),
@@ -70,6 +72,9 @@ def samples() -> list[Message]:
         wire.Subscribe(2, wire.Subscription(1, 2, 1, (1, 2), rich)),
         wire.Unsubscribe(1, 2),
         wire.Confirmed(2),
+        wire.Drain(3),
+        wire.Drained(3),
+        wire.Accepted(3, (wire.AcceptedUpTo(77, 5, 12),)),
         wire.CensusRequest(1, 2, 3, "status", b"{}", 2.5),
         wire.CensusAnswer(1, 2, 3, (b"{}", b'{"a": 1}'), ("b4",)),
         wire.TraceRequest(1, 2, 3, body, 4, 2.5),
@@ -200,11 +205,11 @@ def run(frames: Iterator[bytes], target: Target | None = None) -> Counter[str]:
 
 
 def everybody(seed: int) -> Target:
-    broker, client = Broker(seed), Client(seed)
+    broker, member, client = Broker(seed), Member(seed), Client(seed)
 
     def receive(message: Message) -> None:
-        broker(message)
-        client(message)
+        for taker in (broker, member, client):
+            taker(decode(encode(message)))  # each its own: brokers change what they are given
 
     return receive
 

@@ -15,9 +15,13 @@ from grapevine.client.session import Session, State
 from grapevine.filters import EVERYTHING
 from grapevine.wire import identify
 from grapevine.wire.messages import Attach, Attached, Batch, Command, Done, Hello, Marks, Message, Publish
+from grapevine.wire.onehop import DISPATCHER, MATCHER, SERVING, Entries, Entry
+from grapevine.wire.onehop import Member as MemberMessage
+from matching.scan import Scan
+from overlay.core import Core
 from overlay.links.session import Kind
-from overlay.profiles import tree_broker
-from overlay.settings import CoreSettings
+from overlay.profiles import Start, build, tree_broker
+from overlay.settings import CoreSettings, OneHopSettings, OverlaySettings
 
 EPOCH = 9  # of the samples
 CHECK_EVERY = 64
@@ -28,8 +32,8 @@ PEERS = ("b1", "b2")
 class Broker:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.settings = CoreSettings()
-        self.core = tree_broker("fuzzed", 1, self.settings, Random(seed), ("tcp://fuzzed:1",))
+        self.core = self._build(Random(seed))
+        self.settings = self.core.settings
         self.now = 0.0
         self.count = 0
         self._last_link = 0
@@ -40,6 +44,9 @@ class Broker:
             self._open(Kind.PEER)
         self._open(Kind.CLIENT)
         self._open(Kind.ADMIN)
+
+    def _build(self, random: Random) -> Core:
+        return tree_broker("fuzzed", 1, CoreSettings(), random, ("tcp://fuzzed:1",))
 
     def __call__(self, message: Message) -> None:
         self.count += 1
@@ -113,7 +120,28 @@ class Broker:
             return [Command(1, "status", {})]
         name = self.random.choice(PEERS)
         broker, settings = identify(name), self.settings.cluster_wide()
-        return [Hello(1, 1, name, broker, 2, EPOCH, False, 100, settings, (broker,), (f"tcp://{name}:1",))]
+        return [Hello(2, 2, name, broker, 2, EPOCH, False, 100, settings, (broker,), (f"tcp://{name}:1",))]
+
+
+class Member(Broker):
+    """The same of a one-hop cluster, with both roles; the others have said who they are."""
+
+    def _build(self, random: Random) -> Core:
+        settings = CoreSettings(
+            overlay=OverlaySettings("onehop"), onehop=OneHopSettings(dimensions=("volume", "class"))
+        )
+        roles = frozenset(("dispatcher", "matcher"))
+        return build(Start("fuzzed", 1, settings, random, ("tcp://fuzzed:1",), Scan, {}, roles))
+
+    def _greeting(self, kind: Kind) -> list[Message]:
+        greeting = super()._greeting(kind)
+        for hello in greeting:
+            if isinstance(hello, Hello):
+                entry = Entry(
+                    hello.broker, 2, 1, ((), ()), hello.name, hello.addresses, DISPATCHER | MATCHER, SERVING
+                )
+                return [hello, MemberMessage(0, entry), Entries((entry,))]
+        return greeting
 
 
 class Client:

@@ -8,6 +8,7 @@ from typing import Any
 from grapevine.filters import parse
 from grapevine.filters.normal import Value
 from overlay.core import Core
+from overlay.outbox import Kept
 from overlay.profiles import tree_broker
 from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import Relocation
@@ -21,7 +22,7 @@ from overlay.settings import (
 )
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.subscriptions import Subscriptions
-from tools.simulator.broker import BrokerHost, Known
+from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
 from tools.simulator.digest import Digest
 from tools.simulator.latency import Constant
@@ -77,7 +78,7 @@ class Figure:
             self.brokers[name].start()
         self.run(2.0)
 
-    def _build(self, host: BrokerHost, incarnation: int, known: Known) -> Core:
+    def _build(self, host: BrokerHost, incarnation: int, kept: Kept) -> Core:
         parent = self.parents[host.name]
         settings = CoreSettings(
             overlay=self.overlay,
@@ -87,7 +88,7 @@ class Figure:
             relocation=self.relocation,
         )
         random = self.world.stream(f"core {host.name} {incarnation}")
-        return tree_broker(host.name, incarnation, settings, random, (host.address,), known)
+        return tree_broker(host.name, incarnation, settings, random, (host.address,), kept)
 
     def run(self, seconds: float) -> None:
         self.world.run(self.world.now + seconds)

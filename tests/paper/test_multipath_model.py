@@ -8,14 +8,14 @@ import pytest
 
 from grapevine.filters import EVERYTHING
 from grapevine.wire.messages import Subscription
-from overlay.links.session import Peer
-from overlay.links.soft import Soft, Stage
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.excludes import NONE, Stamped
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Soft, Stage
 from overlay.softlinks.strategies import choose_links_s1, choose_links_s2
 from overlay.softlinks.table import WorkingTable
+from overlay.tree.peer import Peer
 from tools.reproduce.multipath_mesh import Mesh
 from tools.reproduce.multipath_workload import Tree, calibrate, s0_figures
 
@@ -31,7 +31,7 @@ def table_of(mesh: Mesh, broker: int, homes: list[int]) -> tuple[WorkingTable, l
         core.peers[neighbour] = Peer(core, neighbour, f"b{neighbour}")
         table.master.hear(neighbour, branch)
     for target in node.soft:
-        soft = core.soft_out[target] = Soft(core, target, f"b{target}", True)
+        soft = shortcuts.softs.out[target] = Soft(core, target, f"b{target}", True)
         soft.path, soft.stage = table.master.path(target), Stage.ACTIVE
     table.printed = PRINTED[mesh.strategy]
     table.rebuild()

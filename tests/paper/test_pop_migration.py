@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grapevine.filters import parse
-from overlay.clients.client import Client
+from overlay.data.client import Client
 from overlay.relocate.migration import Migration
 from overlay.settings import RelocationSettings
 from tests.paper.figure import Figure
@@ -84,7 +84,7 @@ def test_no_publication_is_lost_doubled_or_out_of_order(moved: Figure) -> None:
 def test_state_is_freed(moved: Figure) -> None:
     for name in PARENTS:
         migration = behaviour(moved.core(name), Migration)
-        assert not migration.passages and not migration.departures
+        assert not migration.hops and not migration.departures
         assert not migration.advertisements.lingering
     assert [
         c.name for c in moved.core("B1").clients.values() if isinstance(c, Client) and c.name == "P"

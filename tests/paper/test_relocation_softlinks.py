@@ -12,15 +12,15 @@ import pytest
 from msgspec.structs import replace
 
 from grapevine.filters import parse
-from overlay.links.session import Peer
-from overlay.links.soft import Stage
+from overlay.data.routes import Route
 from overlay.relocate import grape, pop
 from overlay.relocate.grape import Choice
 from overlay.relocate.ways import onward
 from overlay.settings import OverlaySettings, RelocationSettings
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.shortcuts import Shortcuts
-from overlay.tree.routes import Route
+from overlay.softlinks.soft import Stage
+from overlay.tree.peer import Peer
 from tests.paper.figure import Figure
 from tests.paper.test_pop_migration import PARENTS, SUBSCRIBERS
 from tools.simulator.tables import behaviour
@@ -75,7 +75,8 @@ class World(Figure):
             behaviour(core, Shortcuts).open(self.core(target).id, host.clock())
             host.wake()
         self.run(2.0)
-        softs = [soft for name in self.parents for soft in self.core(name).soft_out.values()]
+        shortcuts = [behaviour(self.core(name), Shortcuts) for name in self.parents]
+        softs = [soft for one in shortcuts for soft in one.softs.out.values()]
         assert [soft.stage for soft in softs] == [Stage.ACTIVE] * len(links)
 
     def publish(self, rounds: int = 20) -> None:

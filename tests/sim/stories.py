@@ -8,9 +8,10 @@ from grapevine.client.session import AdvertisementState, SubscriptionState
 from grapevine.filters import parse
 from grapevine.wire.messages import Message
 from overlay.core import Core
+from overlay.outbox import Kept
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, LinkSettings, OverlaySettings, TreeSettings
-from tools.simulator.broker import BrokerHost, Known
+from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
 from tools.simulator.network import End
 from tools.simulator.scenario import Brokers, Clients, Scenario, Wires
@@ -43,7 +44,13 @@ class Story(Simulation):
     """b0 - b1 - b2 - ..., each the parent of the next; 10 ms from host to host."""
 
     def __init__(
-        self, brokers: int = 3, *, delta: int = 1, ordered: bool = True, routing: str = "advertisements"
+        self,
+        brokers: int = 3,
+        *,
+        delta: int = 1,
+        ordered: bool = True,
+        routing: str = "advertisements",
+        strict: bool = False,
     ) -> None:
         scenario = Scenario(
             "story",
@@ -60,7 +67,7 @@ class Story(Simulation):
             network=Wires(latency="constant", scale_s=0.01, jitter_s=0.0, skew_s=0.0),
             links=LINKS,
         )
-        super().__init__(scenario, 0)
+        super().__init__(scenario, 0, strict=strict)
 
     anything = parse("exists x")
 
@@ -120,12 +127,12 @@ class Story(Simulation):
     def twin(self, name: str, candidate: int, *, delta: int = 1) -> tuple[BrokerHost, Onlooker]:
         """One more process, whose core has this name, below that broker."""
 
-        def build(host: BrokerHost, incarnation: int, known: Known) -> Core:
+        def build(host: BrokerHost, incarnation: int, kept: Kept) -> Core:
             settings = CoreSettings(
                 OverlaySettings(delta=delta), TreeSettings((f"sim://b{candidate}",)), LINKS
             )
             random = self.world.stream("twin")
-            return tree_broker(name, incarnation, settings, random, (host.address,), known)
+            return tree_broker(name, incarnation, settings, random, (host.address,), kept)
 
         random = self.world.stream("host twin")
         host = BrokerHost(self.world, self.network, "twin", build, random=random, digest=self.digest)

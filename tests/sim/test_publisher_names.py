@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from grapevine.filters import parse
-from overlay.clients import client as clients
 from overlay.core import Core
+from overlay.data import client as clients
+from overlay.data import path as publications
+from overlay.data.delivery_log import DeliveryLog
+from overlay.data.path import Publications
 from overlay.outbox import Outbox
 from overlay.settings import DeliveryLogSettings
-from overlay.tree import publications
-from overlay.tree.delivery_log import DeliveryLog
-from overlay.tree.publications import Publications
 from tests.paper.figure import Figure
 from tools.simulator.clients import ClientHost
 from tools.simulator.tables import behaviour

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tools.simulator.__main__ import simulate
 from tools.simulator.mutants import MUTANTS
 from tools.simulator.scenario import find
+from tools.simulator.seeds import simulate
 
 
 @pytest.mark.parametrize("seed", range(14))

@@ -13,14 +13,14 @@ from grapevine.wire import encode
 from grapevine.wire.identity import identify
 from grapevine.wire.mesh import Loads
 from grapevine.wire.messages import Message
-from overlay.links.soft import Stage
 from overlay.settings import SoftLinkSettings
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Stage
 from tests.sim.stories import Story
-from tools.simulator.__main__ import simulate
 from tools.simulator.network import Network
 from tools.simulator.scenario import Clients, Faults, Load, find
+from tools.simulator.seeds import simulate
 from tools.simulator.tables import behaviour
 
 
@@ -70,12 +70,13 @@ def test_a_soft_link_that_breaks_leaves_nobody_out(ordered: bool, strategy: str)
     for target in (2, 3):
         behaviour(core, Shortcuts).open(identify(f"b{target}"), first.clock())
     first.wake()
-    story.wait(lambda: [soft.stage for soft in core.soft_out.values()] == [Stage.ACTIVE] * 2)
+    softs = behaviour(core, Shortcuts).softs.out
+    story.wait(lambda: [soft.stage for soft in softs.values()] == [Stage.ACTIVE] * 2)
     near = story.link(0, 2)
     story.network.clog(near, story.world.now + 1.0)
     sender.publish(*({"x": x} for x in range(1, 11)))
     story.run_for(0.1)
-    assert core.soft_out[identify("b2")].out.unsettled == 10
+    assert softs[identify("b2")].out.unsettled == 10
     assert near.other is not None
     near.other.flight.clear()  # of what is on its way when a link breaks, all is lost
     story.network.break_connection(near, told=True, other_told=True)

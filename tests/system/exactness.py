@@ -109,7 +109,7 @@ class Scene:
     ) -> None:
         self.random = Random(seed)
         self.ping_s = ping_s
-        self.victim = "nobody"
+        self.killed: list[str] = []
         self.began = 0.0
         delta = self.random.choice((1, 2, 4))
         self.overlay = Overlay(directory, overlay={"delta": delta}, links={"ping_s": ping_s})
@@ -261,12 +261,12 @@ class Scene:
 
     # --- a crash -----------------------------------------------------------------------------------
 
-    def kill_and_restart(self, after_s: float, down_s: float) -> None:
-        """A broker with neighbours on both sides is killed in the middle of it all, and comes back."""
+    def kill_and_restart(self, after_s: float, down_s: float, victim: str = "") -> None:
+        """A broker (one with neighbours on both sides) is killed in the middle of it all, and comes back."""
         time.sleep(after_s)
         inner = [name for name, parent in self.parents.items() if parent and name in self.parents.values()]
-        victim = self.random.choice(inner or ["b0"])
-        self.victim = f"neighbour {victim} "
+        victim = victim or self.random.choice(inner or ["b0"])
+        self.killed.append(f"neighbour {victim} ")
         began = time.time()
         self.overlay[victim].kill()
         time.sleep(down_s)
@@ -287,7 +287,11 @@ class Scene:
         found = []
         for daemon in self.overlay.daemons.values():
             for line in daemon.log_file.read_text().splitlines():
-                if "neighbour" in line and "is disconnected" in line and self.victim not in line:
+                if (
+                    "neighbour" in line
+                    and "is disconnected" in line
+                    and not any(k in line for k in self.killed)
+                ):
                     at = datetime.fromisoformat(line[:23]).timestamp()
                     if at > self.began:  # before, brokers were still looking for their parents
                         found.append((at - 3 * self.ping_s - 1, at + 5))

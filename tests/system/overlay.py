@@ -54,6 +54,7 @@ class Daemon:
         self.keys = directory / "keys"
         self.address = f"tcp://127.0.0.1:{free_port()}"
         self.process: subprocess.Popen[bytes] | None = None
+        self.python, self.cwd = sys.executable, ROOT  # another version has others
         base = {
             "broker": {"name": name, "listen": [self.address], "state_dir": str(self.directory / "state")},
             "security": {"keys": str(self.keys)},
@@ -84,8 +85,8 @@ class Daemon:
         with open(self.log_file, "ab") as log:
             self._log_from = log.tell()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "daemon.main", "--config", str(self.config)],
-                cwd=ROOT,
+                [self.python, "-m", "daemon.main", "--config", str(self.config)],
+                cwd=self.cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

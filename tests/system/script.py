@@ -153,7 +153,7 @@ def play_in_simulator(script: Script, seed: int) -> Had:
     brokers = Brokers(count=len(script.parents), covering=True, routing="advertisements", matcher="index")
     scenario = Scenario("script", brokers=brokers, clients=Clients(publishers=0, subscribers=0))
     simulation = Simulation(scenario, seed)
-    simulation._neighbours = [() if p is None else (f"sim://b{p}",) for p in script.parents]
+    simulation._addresses = [() if p is None else (f"sim://b{p}",) for p in script.parents]
     for broker in simulation.brokers:
         broker.watch = None  # the oracle of random scenarios has not seen these clients
     world, notes = simulation.world, Notes(script)

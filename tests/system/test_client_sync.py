@@ -51,8 +51,6 @@ def test_publish_subscribe_flush(overlay: Overlay) -> None:
             publisher.publish({"class": "NEWS"})
         with pytest.raises(grapevine.FilterError):
             reader.subscribe("volume >")
-        with pytest.raises(grapevine.NotAllowed, match="journal"):
-            publisher.flush(until="persisted")
     with pytest.raises(grapevine.Closed):
         publisher.publish({"class": "STOCK"})
 
@@ -129,7 +127,7 @@ def test_publisher_sends_again_what_a_killed_broker_had_not_settled(overlay: Ove
             publisher.publish({"n": n})
             if n == 1_000:
                 b2.kill()
-        publisher.flush(30)
+        publisher.flush(90)  # not before the killed one is given up
         assert publisher.broker == "b3"
         # Sequence 1 did not match; everything settled arrives once, in order.
         assert read(subscription, 3_000, 20) == list(range(2, 3_002))

@@ -133,3 +133,26 @@ def test_an_address_in_use_is_said_in_one_line(overlay: Overlay) -> None:
     second = overlay.add("b2", http={"listen": url.removeprefix("http://")}).start()
     assert second.wait() == 1
     assert "change http.listen" in second.log()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:{port}", 200),
+        ("localhost:{port}", 200),
+        ("[::1]:{port}", 200),
+        (f"{socket.gethostname()}:{{port}}", 200),
+        ("metrics.lab:{port}", 200),
+        ("rebound.example:{port}", 421),
+        ("127.0.0.1.example", 421),
+        ("", 421),
+    ],
+)
+def test_another_host_is_not_answered(overlay: Overlay, host: str, status: int) -> None:
+    """A name of a stranger's that leads here would let a page in a browser read the overlay."""
+    port = free_port()
+    overlay.start("b1", http={"listen": f"127.0.0.1:{port}", "hosts": ["metrics.lab"]})
+    asked = f"GET /api/v1/status HTTP/1.1\r\nAccept: */*\r\nhOST: {host.format(port=port)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), 30) as connection:
+        connection.sendall(asked.encode())
+        assert int(connection.recv(65_536).split()[1]) == status

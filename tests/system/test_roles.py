@@ -25,7 +25,7 @@ from grapevine.wire.messages import (
 from tests.system.frames import Frames
 from tests.system.overlay import Daemon, Overlay, eventually
 
-NAMES = ("admin", "stocks", "reader", "guest", "b2")
+NAMES = ("admin", "stocks", "reader", "guest", "b2", "watcher")
 POLICY = """
 [[key]]
 name = "admin"
@@ -34,6 +34,9 @@ roles = ["admin", "publisher", "subscriber"]
 name = "stocks"
 roles = ["publisher"]
 publish = "class = 'STOCK'"
+[[key]]
+name = "watcher"
+roles = ["observer"]
 [[key]]
 name = "reader"
 roles = ["subscriber"]
@@ -118,7 +121,7 @@ def test_the_right_key_in_the_wrong_role(daemon: Daemon, name: str, refused: typ
             client.publish([{"class": "STOCK"}])
             eventually(lambda: "may not send Publish" in daemon.log())
         else:
-            hello = Hello(1, 1, "b9", identify("b9"), 5, 5, False, 100, {}, (identify("b9"),))
+            hello = Hello(2, 2, "b9", identify("b9"), 5, 5, False, 100, {}, (identify("b9"),))
             client.socket.send(encode(hello))
             eventually(lambda: "may not send Hello" in daemon.log())
 
@@ -178,7 +181,7 @@ def test_a_policy_with_one_bad_line_changes_nothing_and_says_which(daemon: Daemo
     write(daemon, POLICY + '[[key]]\nname = "guest"\nroles = ["publisher"]\npublish = "class ="\n')
     with Frames(f"ipc://{daemon.control}") as admin:
         admin.command("reload")
-    eventually(lambda: f"keys are left as they were: {daemon.keys}/policy.toml:16: publish" in daemon.log())
+    eventually(lambda: f"keys are left as they were: {daemon.keys}/policy.toml:19: publish" in daemon.log())
     with frames(daemon, "stocks") as client:
         assert isinstance(client.attach("stocks"), Attached)
     with frames(daemon, "guest") as client:
@@ -204,3 +207,89 @@ def test_brokers_without_the_role_do_not_join(overlay: Overlay, daemon: Daemon) 
         daemon, POLICY + "".join(f'[[key]]\nname = "{name}"\nroles = ["broker"]\n' for name in ("b1", "b2"))
     )
     eventually(lambda: "neighbour b1 is connected" in joining.log())
+
+
+def test_a_refused_client_is_told_which_filter_it_may_publish(daemon: Daemon) -> None:
+    client_keys(daemon.keys)
+    policy = "[[key]]\nname = 'user'\nroles = ['publisher']\npublish = \"class = 'STOCK'\"\n"
+    write(daemon, POLICY + policy)
+    with grapevine.connect(daemon.address, keys=daemon.keys) as client:
+        client.publish({"class": "NEWS"})
+        with pytest.raises(
+            grapevine.NotAllowed, match=r"publications 1: .* may publish class = 'STOCK' only"
+        ):
+            client.flush(timeout=10)
+
+
+def test_a_revoked_client_hears_that_it_is_not_allowed(overlay: Overlay) -> None:
+    """And not that something took too long."""
+    daemon = overlay.start("b1")
+    client = grapevine.connect(daemon.address, keys=daemon.keys)
+    try:
+        subscription = client.subscribe("n > 0")
+        client.publish({"n": 0})
+        client.flush(timeout=10)
+        (daemon.keys / "user.client.toml").unlink()
+        eventually(lambda: "no longer authorised" in daemon.log())
+        client_keys(daemon.keys, "other")  # the library would write its entry anew
+        (daemon.keys / "user.client.toml").write_text((daemon.keys / "other.client.toml").read_text())
+        client.publish({"n": 1})
+        with pytest.raises(grapevine.NotAllowed, match="does not know this client's key"):
+            client.flush(timeout=30)
+        with pytest.raises(grapevine.NotAllowed):
+            client.subscribe("n > 1", timeout=30)
+        with pytest.raises(grapevine.NotAllowed):
+            subscription.next(timeout=30)
+    finally:
+        client.close(0)
+
+
+def test_a_publishers_name_stays_its_keys_after_it_has_left(daemon: Daemon) -> None:
+    """Over a restart too; a key that was taken away owns nothing any more."""
+    with frames(daemon, "stocks") as publisher:
+        publisher.attach("quotes")
+        publisher.advertise()
+    with frames(daemon, "stocks") as reader:
+        reader.attach("no publisher")
+
+    def refused() -> bool:
+        with frames(daemon, "admin") as thief:
+            thief.send(attach_of(thief, "quotes"))
+            answer = thief.receive()
+            return isinstance(answer, Refuse) and "another key" in answer.text
+
+    assert refused()
+    daemon.stop()
+    daemon.start().ready()
+    assert refused()
+    with frames(daemon, "admin") as other:
+        other.attach("no publisher")
+    with frames(daemon, "stocks") as owner:
+        owner.attach("quotes")
+    write(daemon, POLICY.replace('name = "stocks"', 'name = "guest"'))
+    eventually(lambda: not refused())
+
+
+def test_an_observer_looks_and_touches_nothing(daemon: Daemon) -> None:
+    """Every verb there is, on a new link and on one that was let in; and attaching as a client."""
+    from overlay.administration.verbs import VERBS, Access
+
+    def asked(verb: str) -> str:
+        with frames(daemon, "watcher") as first:
+            first.send(Command(1, verb, {"timeout_s": 0.5}))
+            fresh = first.expect(Answer)
+        with frames(daemon, "watcher") as second:
+            second.send(Command(1, "status", {"timeout_s": 0.5}))
+            assert second.expect(Answer).outcome == "ok"
+            second.send(Command(2, verb, {"timeout_s": 0.5}))
+            later = second.expect(Answer)
+        assert fresh.outcome == later.outcome, verb
+        return fresh.outcome
+
+    for verb, access in VERBS.items():
+        assert (asked(verb) == "not-allowed") is (access is Access.WRITE), verb
+    assert asked("no.such.verb") == "not-allowed"
+    assert asked("broker.move") == "not-allowed"
+    with frames(daemon, "watcher") as client:
+        client.send(attach_of(client, "watcher"))
+        assert client.expect(Refuse).reason == "not-allowed"

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 import grapevine
-from tests.system.overlay import Daemon, Overlay, eventually
+from grapevine.client.session.outgoing import WINDOW_BYTES
+from tests.system.overlay import ROOT, Daemon, Overlay, eventually
 
 
 def connect(daemon: Daemon, name: str, **options: object) -> grapevine.Client:
@@ -92,3 +95,38 @@ def test_sigterm_under_load_loses_nothing_settled(overlay: Overlay) -> None:
         stop.set()
         thread.join()
     assert got == list(range(1, sent + 1))
+
+
+STOPPED = """
+import sys, time, grapevine
+client = grapevine.connect(sys.argv[1], "stopped", keys=sys.argv[2], on_slow=sys.argv[3])
+client.subscribe("topic = 't'")
+print("subscribed", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_slow", ["drop_oldest", "drop_newest"])
+def test_a_stopped_reader_and_large_payloads_keep_to_the_bytes(overlay: Overlay, on_slow: str) -> None:
+    """What is configured: its queue at the broker, and what the publisher may have unsettled."""
+    payload, configured_mb = bytes(1024 * 1024), 192 + WINDOW_BYTES / 2**20
+    daemon = overlay.start("b1", clients={"queue_bytes": 192 * 1024 * 1024, "stall_s": 0.5})
+    idle = highest = daemon.memory_mb()
+    words = [sys.executable, "-c", STOPPED, daemon.address, str(daemon.keys), on_slow]
+    stopped = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        assert stopped.stdout is not None and stopped.stdout.readline() == "subscribed\n"
+        stopped.send_signal(signal.SIGSTOP)
+        with connect(daemon, "publisher") as publisher:
+            for number in range(800):
+                publisher.publish({"topic": "t"}, payload)
+                if number % 10 == 0:
+                    highest = max(highest, daemon.memory_mb())
+            publisher.flush(timeout=120)
+            highest = max(highest, daemon.memory_mb())
+    finally:
+        stopped.kill()
+        stopped.communicate()
+    assert highest - idle < 1.1 * configured_mb, (idle, highest)
+    assert highest - idle > 0.6 * configured_mb, "up to the limit it is kept"

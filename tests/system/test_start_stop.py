@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,12 +226,13 @@ def test_cluster_wide_settings_that_differ(overlay: Overlay) -> None:
     ended_with(other, "tree.covering is true at b1 and false at b2", "must agree")
 
 
-def test_two_brokers_with_one_name(overlay: Overlay) -> None:
-    plain = {"security": {"curve": False}}  # with keys, the twin's would take the place of the other's
+def test_two_brokers_with_one_name(overlay: Overlay, tmp_path: Path) -> None:
+    plain: dict[str, Any] = {"security": {"curve": False}}
+    elsewhere = {"security": {"curve": False, "keys": str(tmp_path / "elsewhere")}}  # else refused at start
     overlay.start("b1", **plain)
     overlay.start("b2", "b1", **plain)
     overlay.start("b3", "b1", **plain)
-    twin = overlay.add("twin", "b3", broker={"name": "b2"}, **plain).start()
+    twin = overlay.add("twin", "b3", broker={"name": "b2"}, **elsewhere).start()
     ended_with(twin, "b2", "rename")
 
 

@@ -24,13 +24,14 @@ from grapevine.wire.messages import (
     Publish,
     TraceAnswer,
 )
+from overlay.administration.census import ANSWER_BYTES, Census, bounded, read_reports
 from overlay.administration.labels import is_called, label
 from overlay.administration.verbs import VERBS, Access, access
 from overlay.core import Core
 from overlay.links.session import Kind
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, LinkSettings, TreeSettings
-from overlay.tree.census import ANSWER_BYTES, bounded, read_reports
+from tools.simulator.tables import behaviour
 
 
 class Wires:
@@ -280,11 +281,18 @@ def test_unknown_verbs(wires: Wires) -> None:
 def test_verbs_are_classified() -> None:
     assert access("status") is Access.READ
     assert {verb for verb in VERBS if access(verb) is Access.WRITE} == {
+        "balance.apply",
+        "balance.set",
         "broker.drain",
+        "channel.create",
+        "channel.drop",
+        "dataset.drop",
         "relocate.apply",
         "relocate.set",
         "reload",
         "strategy.set",
+        "stream.add",
+        "stream.rm",
     }
     assert access("format.disk") is Access.WRITE
 
@@ -318,7 +326,7 @@ def test_what_a_peer_writes_does_not_break_the_asker(wires: Wires) -> None:
     wires.dead.add("b")
     for verb, kind in (("status", CensusAnswer), ("trace", TraceAnswer)):
         wires.say("a", ask.link, Command(7, verb, {"attributes": '{"x": 25}'}))
-        number = core.behaviours[1]._number if verb == "status" else 1  # type: ignore[attr-defined]
+        number = behaviour(core, Census)._number if verb == "status" else 1
         wires.say("a", peer.link.number, kind(core.id, 1, number, (b"\xff", b"[3]", b'"id"')))
         answer = wires.inbox[ask.link].pop()
         assert isinstance(answer, Answer)

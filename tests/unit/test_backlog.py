@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from grapevine.wire.messages import DISCONNECT, DROP_NEWEST, DROP_OLDEST, Publication
-from overlay.clients.backlog import Backlog
-from overlay.clients.deliveries import Deliveries
+from overlay.data.backlog import Backlog, weigh
+from overlay.data.deliveries import Deliveries
 from overlay.links.incoming import Incoming
 from overlay.links.settling import Settling
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["append", "take", "drop_oldest", "drop_newest"]), st.integers(0, 6)),
+    st.tuples(
+        st.sampled_from(
+            ["append", "take", "take bytes", "drop oldest", "drop newest", "shed oldest", "shed newest"]
+        ),
+        st.integers(0, 6),
+    ),
     max_size=30,
 )
+PLENTY = 1 << 40
 
 
 def publications(first: int, count: int) -> tuple[list[Publication], list[bytes]]:
     numbers = range(first, first + count)
-    return [Publication(b"", b"", n) for n in numbers], [n.to_bytes(4, "little") for n in numbers]
+    made = [Publication(b"", bytes(n % 5 * 100), n) for n in numbers]
+    return made, [n.to_bytes(4, "little") for n in numbers]
+
+
+def least(model: list[int], size: int) -> int:
+    """So many of the first have `size` bytes together, or all of them."""
+    count = 0
+    while size > 0 and count < len(model):
+        size -= weigh([Publication(b"", bytes(model[count] % 5 * 100), 0)])
+        count += 1
+    return count
 
 
 @given(STEPS)
@@ -31,14 +48,24 @@ def test_is_a_queue_with_two_ends(steps: list[tuple[str, int]]) -> None:
             model += range(made, made + count)
             made += count
         elif step == "take":
-            taken, ids = backlog.take(count)
+            taken, ids = backlog.take(count, PLENTY)
             assert [p.sequence for p in taken] == model[:count]
             assert [int.from_bytes(i, "little") for i in ids] == model[:count]
             del model[:count]
+        elif step == "take bytes":
+            taken, _ = backlog.take(100, count * 200)
+            assert [p.sequence for p in taken] == model[: least(model, count * 200)]
+            del model[: len(taken)]
+        elif step.startswith("shed"):
+            newest = step == "shed newest"
+            gone = least(model[::-1] if newest else model, count * 200)
+            assert backlog.drop_bytes(count * 200, newest) == gone
+            del model[slice(len(model) - gone, None) if newest else slice(gone)]
         elif count <= len(model):
-            getattr(backlog, step)(count)
-            del model[slice(count) if step == "drop_oldest" else slice(len(model) - count, None)]
+            backlog.drop(count, step == "drop newest")
+            del model[slice(count) if step == "drop oldest" else slice(len(model) - count, None)]
         assert len(backlog) == len(model)
+        assert backlog.size == weigh(list(backlog))
         assert [p.sequence for p in backlog] == model
 
 
@@ -61,6 +88,29 @@ def test_the_oldest_or_the_newest_go() -> None:
 
 def test_or_the_subscriber() -> None:
     assert full(DISCONNECT).overrun
+
+
+def test_bytes_apply_as_the_number_does() -> None:
+    """What is under way counts twice, since the transport copies it."""
+    big = [Publication(b"", bytes(1_000_000), n) for n in range(1, 31)]
+    for policy in (DROP_OLDEST, DROP_NEWEST):
+        deliveries = Deliveries(policy, 1000, 10_000_000)
+        deliveries.limit = 1000
+        deliveries.queue, deliveries.ids = big[:1], [b""]
+        deliveries.seal()
+        (chunk,) = deliveries.take(10)
+        chunk.pack(Raw(bytes(1_250_000)))
+        deliveries.weigh()
+        assert deliveries.limit == 1, "an eighth is under way: what comes waits"
+        deliveries.queue, deliveries.ids = big[1:], [b""] * 29
+        deliveries.seal()
+        left = [p.sequence for p in deliveries.backlog]
+        assert left == ([*range(24, 31)] if policy == DROP_OLDEST else [*range(2, 9)])
+        assert deliveries.backlog.size + 2 * deliveries.weight() <= 10_000_000
+        assert deliveries.dropped == 29 - len(left)
+        assert deliveries.marked(1, 1, 1000)
+        deliveries.seal()
+        assert [p.sequence for chunk in deliveries.take(10) for p in chunk.publications] == left[:2]
 
 
 def test_what_waits_in_the_backlog_holds_nobody() -> None:

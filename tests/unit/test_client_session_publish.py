@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grapevine.client.session import Session, SessionSettings
-from grapevine.client.session.outgoing import BATCH
+from grapevine.client.session.outgoing import BATCH, WINDOW_BYTES
 from grapevine.errors import FilterError, NotAllowed, Undelivered
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire.codec import encode
@@ -330,4 +330,21 @@ def test_large_payloads_are_split_over_frames() -> None:
     out = sent(session)
     assert all(len(encode(m)) <= FRAME_BYTES for m in out)
     assert [s for _, batch in sequences(out) for s in batch] == list(range(2, 2 + 3 + 2 * BATCH))
-    assert [first for first, _ in sequences(out)] == [2, 3, 4, 4 + BATCH, 4 + 2 * BATCH]
+    assert [first for first, _ in sequences(out)] == [2, 3, 4, 5, 5 + BATCH]
+
+
+def test_large_payloads_fill_the_window_by_their_bytes() -> None:
+    session = publisher(credit=10_000)
+    large = WINDOW_BYTES // 16
+    for _ in range(16):
+        assert session.can_publish
+        session.publish({"n": 1}, bytes(large))
+    assert not session.can_publish and not session.outgoing.roomy
+    sent(session)
+    done = session.outgoing.sent - 16
+    session.marked(done + 16, done + 7, 10_000)
+    assert session.can_publish and not session.outgoing.roomy
+    session.marked(done + 16, done + 8, 10_000)
+    assert session.outgoing.roomy and session.outgoing.large_bytes == 8 * large
+    session.marked(done + 16, done + 16, 10_000)
+    assert session.outgoing.large_bytes == 0

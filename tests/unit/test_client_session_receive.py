@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grapevine.client.session import AttachmentGap, Session, SessionSettings, SubscriptionState
 from grapevine.client.session import Message as Received
-from grapevine.client.session import Session, SessionSettings, SubscriptionState
 from grapevine.client.session.duplicates import WINDOW, Duplicates
 from grapevine.filters import EVERYTHING
 from grapevine.wire.codec import encode_attributes
@@ -17,6 +17,7 @@ from grapevine.wire.messages import (
     Attach,
     Attached,
     Deliver,
+    Done,
     Dropped,
     Marks,
     Message,
@@ -254,3 +255,30 @@ def test_a_queue_is_shared_within_one_client_only() -> None:
     session.unsubscribe(first, 0.0)
     with pytest.raises(ValueError, match="has ended"):
         session.subscribe(EVERYTHING, 0.0, into=first)
+
+
+def test_who_lost_its_session_is_told_of_a_gap_and_who_resumes_is_not() -> None:
+    session, subscription = reader()
+    session.receive(Done(subscription.request.number, "confirmed"), 0.0)
+    assert subscription.confirmed
+    session.events.clear()
+    session.link_down(0.0)
+    session.link_up(0.0)
+    sent(session)
+    session.receive(Attached(7, "b1", 1, True, 0, 0, 100), 0.0)  # the same session goes on
+    assert not subscription.gaps and [event.what for event in session.events] == ["resumed"]
+    session.events.clear()
+    attach(session, 3)
+    assert subscription.gaps == [AttachmentGap("b1", "b1")] and not subscription.confirmed
+    assert [event.what for event in session.events] == ["gap", "attached"]
+    attach(session, 4)  # it was not confirmed since: there is nothing more to miss
+    assert len(subscription.gaps) == 1
+
+
+def test_a_gap_is_told_to_who_asked_for_it() -> None:
+    _, subscription = reader()
+    told: list[AttachmentGap] = []
+    subscription.on_gap = told.append
+    subscription.gaps.append(AttachmentGap("b1", "b2"))
+    subscription.tell_gap()
+    assert told == [AttachmentGap("b1", "b2")]

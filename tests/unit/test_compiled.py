@@ -7,7 +7,7 @@ import pytest
 from daemon import packing
 from daemon.compiled import missing
 from matching import kernel
-from overlay.tree import runs
+from overlay.data import runs
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ from random import Random
 
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.session import Peer
 from overlay.settings import CoreSettings
 from overlay.tree.announcements import Announcement
 from overlay.tree.covering import Announced
+from overlay.tree.peer import Peer
 
 
 class World:
@@ -28,7 +28,7 @@ class World:
     def tell(self, number: int, peer: Peer) -> Announcement:
         self.sent.append(f"+{number}")
         self.stamp += 1
-        return Announcement(self.stamp, False)
+        return Announcement(self.stamp, False, lambda peer, number: None)
 
     def untell(self, number: int, peer: Peer, announcement: Announcement, now: float) -> None:
         self.sent.append(f"-{number}")

@@ -35,7 +35,7 @@ class Carried:
 
     def __init__(self, frame: bytes, key: str, descriptor: int) -> None:
         self.buffer = memoryview(frame)
-        self._properties = {"User-Id": key, "__fd": str(descriptor)}
+        self._properties = {"User-Id": key, "__fd": str(descriptor), "Peer-Address": "127.0.0.1"}
 
     def get(self, name: str) -> str:
         return self._properties[name]

@@ -3,6 +3,7 @@ rows of docs/spec.md, rules of docs/decisions.md."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,3 +69,14 @@ def test_rules_that_the_code_names_are_among_the_decisions() -> None:
     named = references("DECISIONS", r"\d+")
     assert named
     assert not {rule: place for rule, place in named.items() if rule not in rules}
+
+
+def test_the_walks_of_the_architecture_name_functions_that_exist() -> None:
+    """docs/architecture.md follows a publication and a subscription by file and function."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`([a-z_/]+\.py)` `([a-z_]+)`", text)
+    assert len(named) > 20, "the walks are gone"
+    for path, function in named:
+        tree = ast.parse((ROOT / path).read_text())
+        defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert function in defined, f"{path} has no {function}"

@@ -11,15 +11,16 @@ from daemon.receiving import _joined
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import TRACED, Batch, ExcludingBatch, Publication
 from overlay.core import Core
+from overlay.data.path import Publications
+from overlay.data.routes import Side
 from overlay.links.exclusions import Names, of_batch, stretches
+from overlay.links.lane import Lane
 from overlay.links.outgoing import Chunk, Outgoing
-from overlay.links.session import Peer, Remote
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.excludes import Narrowed
 from overlay.softlinks.planes import Planes
-from overlay.tree.publications import Publications
-from overlay.tree.routes import Side
+from overlay.tree.peer import Peer
 
 Listed = list[tuple[int, Names]]
 LISTS: list[Names] = [(), (7,), (7, 8)]
@@ -110,14 +111,13 @@ def test_what_waits_for_a_plane_keeps_its_lists() -> None:
     planes = next(b for b in core.behaviours if isinstance(b, Planes))
     had: Listed = []
 
-    def forward(peer: Remote, batch: Batch, repeated: int, now: float) -> None:
+    def forward(peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         had.extend(listed(batch.publications, of_batch(batch, repeated)))
 
-    planes.forwarding.forward = forward  # type: ignore[method-assign]
+    planes._forward = forward
     planes.begin(1, 99, None, None, 0.0)
-    assert core.forward is not None
-    core.forward(peer, excluding(1, (7,), ()), 0, 0.0)
-    core.forward(peer, excluding(2, (8,), (7,), (8,)), 1, 0.0)
+    core.forward.call(peer, excluding(1, (7,), ()), 0, 0.0)
+    core.forward.call(peer, excluding(2, (8,), (7,), (8,)), 1, 0.0)
     assert not had
     planes.end(0.0)
     assert had == [(1, (7,)), (2, ()), (3, (7,)), (4, (8,))]
@@ -132,8 +132,7 @@ def test_a_traced_publication_is_noted_whatever_it_excludes() -> None:
     for each in batch.publications[:2]:
         each.flags |= TRACED
         each.extension = b"\x01\x00\x00"
-    assert core.forward is not None
-    core.forward(peer, batch, 0, 0.0)
+    core.forward.call(peer, batch, 0, 0.0)
     (whole, first), (narrowed, second) = noted
     assert (whole, first, second) == (peer, 1, 2)
     assert isinstance(narrowed, Narrowed) and narrowed.session is peer and narrowed.excluded == {7}

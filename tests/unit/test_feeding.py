@@ -39,12 +39,12 @@ from grapevine.wire.messages import (
     Publish,
 )
 from overlay.core import Core
-from overlay.feeding.numbers import Mark
 from overlay.feeding.spool import MemorySpool, Spool, StageKey
-from overlay.feeding.staging import QueryState
 from overlay.links.session import Kind
-from overlay.profiles import Fed, tree_broker
+from overlay.outbox import Record
+from overlay.profiles import tree_broker
 from overlay.settings import ClientSettings, CoreSettings, FeedingSettings
+from tools.simulator.disk import Disk
 
 
 class Broker:
@@ -53,24 +53,24 @@ class Broker:
     def __init__(self, spool: Spool | None = None, **settings: Any) -> None:
         self.spool = spool or MemorySpool()
         self.settings = CoreSettings(**settings)
-        self.disk: dict[str, Any] = {}
+        self.disk = Disk(Random(1), 0.0)
         self.now = 1000.0
         self.life = 0
         self.restart()
 
     def restart(self) -> None:
         self.life += 1
-        fed = self._read("feeding", tuple[QueryState, ...])
-        marks = self._read("numbers", tuple[Mark, ...])
-        kept = Fed(self.spool, fed, marks)
-        self.core: Core = tree_broker("b1", self.life, self.settings, Random(1), fed=kept)
+        kept = self.disk.kept
+        self.core: Core = tree_broker("b1", self.life, self.settings, Random(1), kept=kept, spool=self.spool)
         self.heard: dict[int, list[Message]] = {}
         self.delivered: dict[int, list[Publication]] = {}
         self.core.start(self.now)
         self.run()
 
-    def _read(self, key: str, kind: Any) -> Any:
-        return msgspec.json.decode(self.disk.get(key, b"[]"), type=kind)
+    def write(self, records: list[Record]) -> None:
+        for record in records:
+            self.disk.append(record)
+        self.disk.synced()
 
     def run(self) -> None:
         """Until there is nothing left to do."""
@@ -78,8 +78,7 @@ class Broker:
             self.core.tick(self.now)
             more = self.core.work(self.now)
             out = self.core.flush(self.now)
-            for record in out.journal:
-                self.disk[record.key] = msgspec.json.encode(record.value)
+            self.write(out.journal)
             batches, sends = list(out.batches), list(out.sends)
             out.clear()
             for message, links in sends:
@@ -186,7 +185,7 @@ def test_a_decision_outlives_the_broker(tmp_path: Path) -> None:
     broker.stage(2, 0, 0, 11, range(5))
     broker.core.receive(2, commit(0, StagedPart(0, 11, 5)), broker.now)
     out = broker.core.flush(broker.now)
-    broker.disk.update({record.key: msgspec.json.encode(record.value) for record in out.journal})
+    broker.write(out.journal)
     broker.spool = DiskSpool(tmp_path / "staged")
     broker.restart()
     # Nobody was subscribed; what matters is that it was published, as what may have been before.
@@ -202,13 +201,8 @@ def test_rows_stay_until_it_is_on_disk_that_they_are_published(tmp_path: Path) -
     broker.subscriber()
     broker.attach(2, "task")
     broker.stage(2, 0, 0, 11, range(5))
-    before = dict(broker.disk)
     broker.core.receive(2, commit(0, StagedPart(0, 11, 5)), broker.now)
-    broker.disk = {
-        **before,
-        **{r.key: msgspec.json.encode(r.value) for r in broker.core.flush(broker.now).journal},
-    }
-    decided = dict(broker.disk)
+    broker.write(broker.core.flush(broker.now).journal)
     for _ in range(5):
         broker.core.work(broker.now)
         broker.core.flush(broker.now)
@@ -216,7 +210,7 @@ def test_rows_stay_until_it_is_on_disk_that_they_are_published(tmp_path: Path) -
     broker.core.receive(1, Marks(1, 5, 5, 1000), broker.now)
     broker.core.flush(broker.now)
     assert broker.core.status()["feeding"]["waiting"] == 0
-    broker.disk, broker.spool = decided, DiskSpool(tmp_path / "staged")
+    broker.spool = DiskSpool(tmp_path / "staged")
     broker.restart()
     assert broker.core.status()["feeding"]["published"] == 5 and broker.spool.stages() == []
     assert broker.core.refused == {}
@@ -350,6 +344,46 @@ def test_a_query_is_its_first_committers() -> None:
     assert broker.rows() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_before_its_first_commit_a_query_is_its_first_stagers(restarted: bool) -> None:
+    """A stranger can neither take away what is staged nor pass over it; a driver with another key than its
+    tasks knows their attempts."""
+    broker = Broker()
+
+    def arrive() -> None:
+        broker.core.granted = lambda key: (EVERYTHING, EVERYTHING)
+        broker.subscriber()
+        for link, key in ((2, "driver"), (3, "task"), (4, "stranger")):
+            broker.core.link_up(link, key, Kind.CLIENT, broker.now)
+            broker.say(link, Attach(PROTOCOL, PROTOCOL, key, identify(key), 7, 1, 1000, DROP_OLDEST))
+
+    arrive()
+    broker.stage(3, 0, 0, 77, range(3))
+    if restarted:
+        broker.restart()
+        arrive()
+    for message in (commit(9), AbortBatch(5, "q", 0)):
+        (answer,) = broker.say(4, message)
+        assert answer.outcome == "not-allowed" and "another key's" in answer.text
+    assert outcomes(broker.say(4, commit(0, StagedPart(0, 78, 3)))) == ["missing"]
+    assert outcomes(broker.say(2, commit(0, StagedPart(0, 77, 3)))) == ["decided", "settled"]
+    assert broker.rows() == [0, 1, 2]
+    assert outcomes(broker.say(3, AbortBatch(6, "q", 1))) == ["not-allowed"], "it is the driver's now"
+
+
+def test_new_queries_are_bounded_and_forgotten_with_their_stages() -> None:
+    broker = Broker(feeding=FeedingSettings(queries=3, staged_s=10.0))
+    broker.core.granted = lambda key: (EVERYTHING, EVERYTHING)
+    broker.attach(2, "task")
+    for number in range(3):
+        assert outcomes(broker.say(2, StageBegin(number, f"q{number}", 0, 0, 1))) == ["open"]
+    assert outcomes(broker.say(2, StageBegin(9, "q9", 0, 0, 1))) == ["limit"]
+    broker.now += 20.0
+    broker.run()
+    broker.attach(3, "another")
+    assert outcomes(broker.say(3, StageBegin(9, "q9", 0, 0, 1))) == ["open"]
+
+
 # --- numbers ----------------------------------------------------------------------------------------
 
 
@@ -407,4 +441,4 @@ def test_numbers_are_kept_up_to_a_bound() -> None:
         broker.now += 1
         broker.say(2, NoteNumbers(1, number, 9))
     assert broker.core.status()["numbers"]["publishers"] == 3
-    assert len(msgspec.json.decode(broker.disk["numbers"])) == 3
+    assert len(broker.disk.kept["numbers"]) == 3

@@ -30,8 +30,10 @@ from grapevine.wire.feeding import (
 )
 from grapevine.wire.limits import BATCH_NUMBER, BATCH_PUBLICATIONS
 from grapevine.wire.messages import ClientAdvertise, Detach, Marks, Publication
+from overlay.feeding.decisions import QueryState
+from overlay.feeding.publishing import NOTE_S
 from overlay.feeding.spool import MemorySpool, SpoolError, StageKey
-from overlay.feeding.staging import NOTE_S, SWEEP_S, QueryState
+from overlay.feeding.staging import SWEEP_S
 from overlay.settings import ClientSettings, FeedingSettings
 from tests.unit.test_feeding import Broker, commit, numbered, outcomes, piece, publish
 
@@ -160,7 +162,7 @@ def test_a_broker_killed_in_a_long_batch_goes_on_where_it_was(tmp_path: Path) ->
     while taken < 36:
         broker.core.work(broker.now)
         out = broker.core.flush(broker.now)
-        broker.disk |= {record.key: msgspec.json.encode(record.value) for record in out.journal}
+        broker.write(out.journal)
         batches = list(out.batches)
         out.clear()
         for link, batch in batches:
@@ -168,7 +170,8 @@ def test_a_broker_killed_in_a_long_batch_goes_on_where_it_was(tmp_path: Path) ->
             broker.core.receive(link, Marks(1, taken, taken, taken + 4), broker.now)
         broker.now += NOTE_S / 4
         broker.core.tick(broker.now)
-    (state,) = msgspec.json.decode(broker.disk["feeding"], type=tuple[QueryState, ...])
+    (row,) = broker.disk.kept["feeding"].values()
+    state = msgspec.json.decode(row, type=QueryState)
     done = state.decided[0].done
     assert 20 < done <= taken < 40
     broker.spool = DiskSpool(tmp_path / "staged")

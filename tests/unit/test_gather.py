@@ -6,8 +6,8 @@ from random import Random
 
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.session import Peer
 from overlay.settings import CoreSettings
+from overlay.tree.peer import Peer
 
 
 def world() -> tuple[Peer, Peer, list[tuple[list[object], int]], Gather]:

@@ -35,6 +35,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "daemon": ("daemon", "overlay", "grapevine.client.keys", *BELOW_OVERLAY),
     "tools.simulator": ("tools.simulator", "overlay", "matching", "grapevine"),
     "tools.reproduce": ("tools.reproduce", "tools.simulator", "overlay", "matching", "grapevine"),
+    "tools.web.simulated": ("tools", "overlay", "grapevine"),
     "tools.pubctl": ("tools", "daemon.settings", "pipeline", "grapevine"),
     "tools.deploy": ("tools", "daemon.settings", "grapevine"),
     "tools": ("tools", "grapevine"),
@@ -153,6 +154,54 @@ def test_import_directions_hold() -> None:
         found += breaches(module_name(path), where, path.read_text(), path.name == "__init__.py")
     assert len(files) > 5, "the walk found no packages"
     assert not found, "\n" + "\n".join(map(str, found))
+
+
+# Shared by all overlays: these folders of `overlay` import no folder that knows one. A folder that is not
+# named here is an overlay's own, or puts overlays together.
+SHARED = {
+    "links": set[str](),
+    "data": {"links"},
+    "clients": {"data", "links"},
+    "journal": {"data", "links", "clients"},
+    "feeding": {"clients", "data", "links", "journal"},
+    "administration": {"clients", "data", "links", "journal"},
+}
+
+
+def overlay_folders() -> dict[str, dict[str, str]]:
+    """Which folder of `overlay` imports which other, and where; a module beside the folders is in none."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted((ROOT / "overlay").rglob("*.py")):
+        parts = path.relative_to(ROOT / "overlay").parts
+        if len(parts) < 2:
+            continue
+        for line, name in imported(
+            module_name(path), path.name == "__init__.py", ast.parse(path.read_text())
+        ):
+            names = name.split(".")
+            other = names[1] if names[0] == "overlay" and len(names) > 1 else ""
+            if other and other != parts[0] and (ROOT / "overlay" / other).is_dir():
+                found.setdefault(parts[0], {})[other] = f"{path.relative_to(ROOT)}:{line}"
+    return found
+
+
+def test_what_all_overlays_share_knows_none_of_them() -> None:
+    imports = overlay_folders()
+    for folder, allowed in SHARED.items():
+        strange = {other: at for other, at in imports.get(folder, {}).items() if other not in allowed}
+        assert not strange, f"overlay.{folder} is shared by all overlays, but imports {strange}"
+
+
+def test_no_two_folders_of_the_overlay_import_each_other() -> None:
+    imports = overlay_folders()
+    assert imports["tree"].keys() >= {"links", "data", "clients"}, "the walk found nothing"
+    mutual = [
+        (imports[one][other], imports[other][one])
+        for one in imports
+        for other in imports[one]
+        if one < other and one in imports.get(other, {})
+    ]
+    assert not mutual
 
 
 def declared_by_client() -> set[str]:

@@ -310,3 +310,43 @@ class TestCuts:
     def test_publishers_that_take_turns_are_one_range_each(self) -> None:
         turns = [publication(n, publisher) for n in range(1, 50) for publisher in (1, 2, 3)]
         assert [(c.first, c.last) for c in cuts_of(turns, CUT_LINK_LOST)] == [(1, 49)] * 3
+
+
+def test_over_its_bytes_nothing_more_leaves_until_some_are_settled() -> None:
+    """Resent after a break all the same: what has to leave again is not under way."""
+    out = Outgoing(1_000)
+    out.limit = 100
+    for n in range(1, 5):
+        out.queue.append(Publication(b"\x80", bytes(400), n, 0, 1, 9))
+        out.seal()
+        if not out.still_heavy:
+            for chunk in out.take(10):
+                chunk.pack(encode_publications(chunk.publications))
+    assert out.sent == 3 and out.sendable and out.heavy
+    assert out.marked(3, 0, 100) and out.still_heavy, "received is not settled"
+    assert out.marked(3, 1, 100) and not out.still_heavy
+    assert sequences(out) == [4]
+    out.new_epoch(100)
+    assert not out.still_heavy and sequences(out) == [2, 3, 4]
+    out.forget()
+    assert out.weight() == 0
+
+
+def test_who_waits_for_a_position_hears_once_that_it_is_settled_or_given_up() -> None:
+    out, heard = Outgoing(), []
+    out.when_settled(lambda: heard.append("nothing to wait for"))
+    assert heard == ["nothing to wait for"]
+    out.queue += [Publication(b"\x80", b"", n) for n in (1, 2)]
+    out.when_settled(lambda: heard.append("two"))
+    out.seal()
+    out.queue.append(Publication(b"\x80", b"", 3))
+    out.when_settled(lambda: heard.append("three"))
+    out.seal()
+    out.limit = 3
+    assert [chunk.last for chunk in out.take(10)] == [2, 3]
+    assert out.marked(2, 1, 10)
+    assert heard[1:] == []
+    assert out.marked(3, 2, 10)
+    assert heard[1:] == ["two"]
+    out.give_up()
+    assert heard[1:] == ["two", "three"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from overlay.coordinate.permissions import Permissions
+from overlay.coordinate.permissions import Operation, Permissions
 from overlay.core import Core
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
-from overlay.softlinks.bans import Operation
 
 Answer = tuple[Operation | None, str]
 

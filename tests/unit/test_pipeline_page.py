@@ -192,9 +192,35 @@ def test_the_map_hangs_from_the_busiest_and_draws_soft_links_dashed() -> None:
     links = [{"broker": a, "to": b, "forwarded": amount} for (a, b), amount in carried.items()]
     drawing = drawn(brokers, links)
     ElementTree.fromstring(drawing)
-    assert drawing.count("<circle") == 5
+    assert drawing.count('class="broker"') == 5
     assert re.findall(r"dasharray.*?<title>(.*?)</title>", drawing) == ["b1 and b3: 1 copies"]
 
 
 def test_a_map_of_one_broker() -> None:
     assert "<circle" in drawn([{"broker": "b1", "forwarded": 0, "delivered": 0, "yield": None}], [])
+
+
+def test_what_red_and_green_say_is_also_a_shape() -> None:
+    """For who does not see the colours apart, and in print."""
+    assert 'class="verdict good">✓ ' in page(figures(), "A run")
+    spoilt = page(figures(lost=3), "A run")
+    assert 'class="verdict bad">✕ ' in spoilt
+    assert "<b>✕ 3 / 0</b>" in spoilt
+    rows = [{"broker": "b1", "delivered": 3, "forwarded": 1, "yield": 0.25}]
+    assert 'class="served" pathLength="100" stroke-dasharray="25 100"' in drawn(rows, [])
+    assert "yield 25 %" in drawn(rows, [])
+    assert 'class="served"' not in drawn([rows[0] | {"yield": 0.0}], [])
+
+
+def test_a_dashboard_divides_by_what_it_says() -> None:
+    """Matching is paid for each publication read, of clients and of brokers, and nothing is added to it."""
+    from pathlib import Path
+
+    import daemon.metrics
+
+    text = Path("docs/grafana/brokers.json").read_text()
+    assert "+ 1" not in text
+    source = Path(daemon.metrics.__file__).read_text()
+    for name in set(re.findall(r"grapevine_(\w+)", text)):
+        known = name.replace("publications_", "").replace("_total", "")
+        assert name in source or f'"{known}"' in source, name

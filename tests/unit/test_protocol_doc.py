@@ -1,4 +1,7 @@
-"""docs/PROTOCOL.md says what the code does: its tables, its limits, and every frame that it prints."""
+"""docs/PROTOCOL.md says what the code does: its tables, its limits, and every frame that it prints.
+
+`pytest tests/unit/test_protocol_doc.py --rewrite` fills in fields, protocol and role of the rows of messages.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from grapevine.filters.normal import Filter, Op, Predicate
 from grapevine.wire import decode, encode, limits
 from grapevine.wire import messages as wire
+from grapevine.wire.gates import ANYBODY
 from grapevine.wire.mesh import Exclusion
-from grapevine.wire.messages import KINDS, OUTCOMES, REFUSALS, RESERVED
+from grapevine.wire.messages import (
+    BROKERS_OLDEST,
+    KINDS,
+    OUTCOMES,
+    PROTOCOL,
+    PROTOCOL_OLDEST,
+    REFUSALS,
+    RESERVED,
+)
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "PROTOCOL.md").read_text()
+PATH = Path(__file__).resolve().parents[2] / "docs" / "PROTOCOL.md"
+PAGE = PATH.read_text()
 STRUCTURES: tuple[type[Any], ...] = (
     wire.Publication,
     wire.Cut,
@@ -39,12 +54,50 @@ def fields(cls: type[Any]) -> str:
     return ", ".join(cls.__struct_fields__)
 
 
-def test_every_message_has_its_row() -> None:
-    told = {(int(kind), name, of) for kind, name, of, _, _ in rows("| kind | name | fields |")}
-    right = {(kind, cls.__name__, fields(cls)) for kind, cls in KINDS.items()}
+def roles(names: frozenset[str]) -> str:
+    return "any" if names == ANYBODY else " or ".join(sorted(names))
+
+
+def test_protocols() -> None:
+    assert f"This is protocol {PROTOCOL}; brokers speak {BROKERS_OLDEST} and {PROTOCOL}," in PAGE
+    assert f"and take clients from {PROTOCOL_OLDEST} on." in PAGE
+
+
+def written_anew(page: str) -> str:
+    """With `since` and `role` of every row as the gates have them; a new row needs only the rest."""
+    lines = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) in (5, 7) and (cls := _class(cells)) is not None:
+            kind, name, _, *rest = cells
+            sender, when = (rest[1], rest[3]) if len(rest) == 4 else rest
+            gate = cls.gate
+            row = (kind, name, fields(cls), str(gate.since), sender, roles(gate.roles), when)
+            line = f"| {' | '.join(row)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _class(cells: list[str]) -> type[Any] | None:
+    found = KINDS.get(int(cells[0])) if cells[0].isdigit() else None
+    return found if found is not None and found.__name__ == cells[1] else None
+
+
+def test_every_message_has_its_row(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--rewrite"):
+        PATH.write_text(written_anew(PAGE))
+        return
+    told = {
+        (int(kind), name, of, int(since), role)
+        for kind, name, of, since, _, role, _ in rows("| kind | name | fields |")
+    }
+    right = {
+        (kind, cls.__name__, fields(cls), cls.gate.since, roles(cls.gate.roles))
+        for kind, cls in KINDS.items()
+    }
     assert told == right, f"wrong: {sorted(told - right)}; missing: {sorted(right - told)}"
     assert all(
-        set(senders.split()) <= set("CBPAR") and when for *_, senders, when in rows("| kind | name | f")
+        set(senders.split()) <= set("CBPAR") and when for *_, senders, _, when in rows("| kind | name | f")
     )
 
 
@@ -80,7 +133,7 @@ def test_limits() -> None:
 def test_frames_are_what_they_are_said_to_be() -> None:
     frames = re.findall(r"^([CB]) ([0-9a-f]+)\n  (.*)$", PAGE, re.MULTILINE)
     assert len(frames) > 10
-    senders = {name: senders.split() for _, name, _, senders, _ in rows("| kind | name | fields |")}
+    senders = {name: senders.split() for _, name, _, _, senders, *_ in rows("| kind | name | fields |")}
     for sender, frame, said in frames:
         message = decode(bytes.fromhex(frame))
         assert repr(message) == said

@@ -8,12 +8,16 @@ import json
 
 import pytest
 
+from grapevine import Message
+from grapevine.wire import encode_attributes
+from grapevine.wire.messages import Publication
 from tools.pubctl import attributes
 from tools.pubctl.answers import clean, flat, in_tree_order, names
 from tools.pubctl.channel import Reply
 from tools.pubctl.failure import Failure
 from tools.pubctl.invocation import Invocation, duration_s, prepare
 from tools.pubctl.output import Column, Result, as_csv, count, emit, size
+from tools.pubctl.subscribing import _print
 from tools.pubctl.tracing import traced
 
 RESULT = Result(
@@ -80,6 +84,25 @@ def test_durations() -> None:
 def test_a_bare_watch_does_not_eat_the_next_word() -> None:
     assert prepare(["--watch", "status"]) == ["--watch=2s", "status"]
     assert prepare(["sub", "--", "--watch"]) == ["sub", "--", "--watch"]
+
+
+def test_watch_takes_its_time_as_the_help_writes_it() -> None:
+    assert prepare(["status", "--watch", "1s"]) == ["status", "--watch=1s"]
+    assert prepare(["--watch", "500ms", "link", "ls"]) == ["--watch=500ms", "link", "ls"]
+    assert prepare(["client", "info", "--watch", "5"]) == ["client", "info", "--watch=2s", "5"]
+    assert prepare(["status", "--watch", "--watch", "1s"]) == ["status", "--watch=2s", "--watch=1s"]
+    assert prepare(["sub", "--watch", "--", "1s"]) == ["sub", "--watch=2s", "--", "1s"]
+
+
+def test_quiet_is_data_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """No head, no rule, no footer: what remains are the rows."""
+    result = Result(RESULT.rows, RESULT.columns, footer="2 brokers", title="all of them")
+    emit(invocation(quiet=True), result)
+    said = capsys.readouterr()
+    assert [line.split() for line in said.out.splitlines()] == [["b1", "3"], ['b,"2', "-"]]
+    assert said.err == ""
+    emit(invocation(), result)
+    assert "name" in capsys.readouterr().out
 
 
 def test_the_last_word_counts_then_the_environment() -> None:
@@ -169,6 +192,43 @@ def test_attributes_are_typed_by_how_they_look() -> None:
 def test_words_that_are_no_attributes(words: list[str]) -> None:
     with pytest.raises(Failure):
         attributes.read(words)
+
+
+@pytest.mark.parametrize("word", ["a=inf", "a=-Infinity", "a=NaN", "a=1e999", "a=9223372036854775808"])
+def test_numbers_that_no_publication_carries_are_refused_by_name(word: str) -> None:
+    with pytest.raises(Failure, match=r"^a=.*\"a='.*'\" is a string") as caught:
+        attributes.read([word])
+    assert caught.value.code == 2
+    text = word.partition("=")[2]
+    assert attributes.read([f"a='{text}'"]) == {"a": text}, "as it advises"
+
+
+def test_what_looks_like_a_number_to_python_only_is_a_string() -> None:
+    words = [
+        "hex=0x10",
+        "grouped=1_000",
+        "arabic=\u0661",
+        "edge=9223372036854775807",
+        "least=-9223372036854775808",
+    ]
+    assert attributes.read(words) == {
+        "hex": "0x10",
+        "grouped": "1_000",
+        "arabic": "\u0661",
+        "edge": 2**63 - 1,
+        "least": -(2**63),
+    }
+
+
+@pytest.mark.parametrize("output", ["json", "jsonl", "csv"])
+def test_no_value_becomes_null(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has no infinity; a client may publish one all the same."""
+    packed = encode_attributes({"up": float("inf"), "down": float("-inf"), "n": 1.5})
+    publication = Publication(packed, b"", 1, 0, 7, 1, 0.0)
+    _print(invocation(output=output), Message(publication, b"", {7: ("p", "b1")}))
+    said = capsys.readouterr().out
+    assert "null" not in said
+    assert "inf" in said and "-inf" in said
 
 
 def test_a_filter_that_says_exactly_these_attributes() -> None:

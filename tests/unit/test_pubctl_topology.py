@@ -155,3 +155,19 @@ def test_when_brokers_and_clients_start() -> None:
         build(content)
     assert "b: start_s is no time before the start" in str(failure.value)
     assert "client b: a broker has this name" in str(failure.value)
+
+
+def test_a_broker_says_its_roles_as_in_its_configuration(tmp_path: Path) -> None:
+    plan = topology("""
+[[broker]]
+name = "hub"
+roles = ["broker", "coordinator"]
+[[broker]]
+name = "edge"
+neighbours = ["hub"]
+broker = { roles = ["broker"], control = "ipc:///tmp/edge" }
+""")
+    for broker, roles in zip(plan.brokers, (("broker", "coordinator"), ("broker",)), strict=True):
+        file = tmp_path / f"{broker.name}.toml"
+        file.write_text(toml(plan.settings(broker)))
+        assert load(file, {}).broker.roles == roles

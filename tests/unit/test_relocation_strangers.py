@@ -19,15 +19,16 @@ from grapevine.wire.relocation import (
     TraceResult,
     Ways,
 )
+from overlay.administration.census import MISSING_MAX, Census
 from overlay.core import Core
-from overlay.links.session import Kind, Link, Peer
+from overlay.data.routes import Fan, Route, streams_of
+from overlay.links.session import Kind, Link
 from overlay.profiles import tree_broker
 from overlay.relocate import grape, pop
 from overlay.relocate.relocation import Relocation
 from overlay.relocate.ways import onward
 from overlay.settings import CoreSettings
-from overlay.tree.census import MISSING_MAX, Census
-from overlay.tree.routes import Fan, Route, streams_of
+from overlay.tree.peer import Peer
 from tools.simulator.tables import behaviour
 
 ASKER, SILENT, QUIET, UNKNOWN = 1, 2, 3, 1_000

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from grapevine.wire import identify
 from grapevine.wire.messages import PROTOCOL, Attach, Publication
 from matching.index import Index
-from overlay.clients.client import Client
+from overlay.data import runs
+from overlay.data.client import Client
+from overlay.data.routes import Fan, Route, Streams, streams_of
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
-from overlay.tree import runs
-from overlay.tree.routes import Fan, Route, Streams, streams_of
 
 both = pytest.mark.parametrize("compiled", [runs.compiled, None], ids=["compiled", "python"])
 needs_compiled = pytest.mark.skipif(runs.compiled is None, reason="built without a compiler")

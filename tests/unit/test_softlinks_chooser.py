@@ -9,12 +9,13 @@ import pytest
 from grapevine.wire.mesh import Nearby
 from grapevine.wire.messages import Publication
 from overlay.core import Core
-from overlay.links.session import Kind, Link, Peer, Remote
-from overlay.links.soft import Soft, Stage
+from overlay.links.session import Kind, Link, Remote
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings, SoftLinkSettings
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.excludes import Tap
+from overlay.softlinks.soft import Soft, Stage
+from overlay.tree.peer import Peer
 
 CAPACITY = 1000
 
@@ -39,7 +40,7 @@ class Place:
         self.chooser.set_strategy("SH", 0.0)
 
     def _link(self, broker: int) -> Soft:
-        soft = self.core.soft_out[broker] = Soft(self.core, broker, f"b{broker}", True)
+        soft = self.shortcuts.softs.out[broker] = Soft(self.core, broker, f"b{broker}", True)
         soft.path, soft.stage, soft.ready = self.master.path(broker), Stage.ACTIVE, True
         soft.link = Link(broker, "", Kind.PEER, 0, 0.0)
         return soft
@@ -55,7 +56,7 @@ def test_a_closed_link_takes_nothing_from_the_load() -> None:
     place.give(place.soft[3], 5000)
     assert place.chooser._uplink_use(1.0) == pytest.approx(5.0)
     place.give(place.peer, 900)
-    del place.core.soft_out[3]
+    del place.shortcuts.softs.out[3]
     place.shortcuts.table.rebuild()
     assert place.chooser._uplink_use(2.0) == pytest.approx(0.9)
     place.chooser.choose_links(4.0)

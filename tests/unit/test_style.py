@@ -11,10 +11,13 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+FUNCTION_LINES_MEDIAN = 10
+CORE_LINES_MAX = 250
 
 # path, or path:function -> why it may be longer
 EXCEPTIONS: dict[str, str] = {}
@@ -55,6 +58,22 @@ def test_no_file_is_too_long() -> None:
             if lines > FILE_LINES_MAX and name not in EXCEPTIONS:
                 long.append(f"{name}: {lines} lines")
     assert not long, "\n" + "\n".join(long)
+
+
+def test_the_core_stays_small() -> None:
+    """What every overlay is built on, in one sitting."""
+    assert len((ROOT / "overlay" / "core.py").read_text().splitlines()) <= CORE_LINES_MAX
+
+
+def test_most_functions_are_short() -> None:
+    lengths = [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for package in ("overlay", "matching", "daemon")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert median(lengths) < FUNCTION_LINES_MEDIAN
 
 
 def test_no_function_is_too_long() -> None:

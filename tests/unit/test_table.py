@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from overlay.core import Core
-from overlay.links.session import Peer
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
+from overlay.tree.peer import Peer
 from overlay.tree.table import Change, Table
 
 KEY = (1, 1)

@@ -9,13 +9,13 @@ import pytest
 from grapevine.filters.normal import EVERYTHING
 from grapevine.wire.mesh import Nearby
 from grapevine.wire.messages import Subscription
-from overlay.links.session import Peer
-from overlay.links.soft import Soft, Stage
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.excludes import Tap
 from overlay.softlinks.shortcuts import Shortcuts
-from overlay.softlinks.strategies import Chooser, choose_links_s1, choose_links_s2
+from overlay.softlinks.soft import Soft, Stage
+from overlay.softlinks.strategies import LinkChoice, choose_links_s1, choose_links_s2
+from overlay.tree.peer import Peer
 from tools.simulator.tables import behaviour
 
 FORMER, PRESENT, GONE = 1, 3, 8
@@ -23,7 +23,7 @@ FORMER, PRESENT, GONE = 1, 3, 8
 
 @pytest.mark.parametrize("printed", [choose_links_s1, choose_links_s2])
 @pytest.mark.parametrize("first", [FORMER, PRESENT])
-def test_what_is_for_it_goes_where_its_subscription_came_from(printed: Chooser, first: int) -> None:
+def test_what_is_for_it_goes_where_its_subscription_came_from(printed: LinkChoice, first: int) -> None:
     settings = CoreSettings(overlay=OverlaySettings(delta=4, ordered=False))
     core = tree_broker("here", 1, settings, Random(1))
     table = behaviour(core, Shortcuts).table
@@ -49,7 +49,7 @@ def test_a_soft_link_to_it_is_not_for_what_came_from_its_former_side() -> None:
     for side in (FORMER, PRESENT):
         core.peers[side] = Peer(core, side, f"b{side}")
     table.master.hear(PRESENT, (Nearby(PRESENT, "b3", (), 0), Nearby(GONE, "b8", (), PRESENT)))
-    soft = core.soft_out[GONE] = Soft(core, GONE, "b8", True)
+    soft = behaviour(core, Shortcuts).softs.out[GONE] = Soft(core, GONE, "b8", True)
     soft.path, soft.stage = (PRESENT, GONE), Stage.ACTIVE
     table.rebuild()
     for side, path, hop in ((FORMER, (GONE, 7, FORMER), FORMER), (PRESENT, (GONE, PRESENT), GONE)):

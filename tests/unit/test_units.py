@@ -57,6 +57,19 @@ def test_the_unit_is_hardened(units: Path) -> None:
     assert float(found[1]) <= EXPOSURE_MAX
 
 
+def test_the_page_is_a_unit_with_the_same_hardening(tmp_path: Path) -> None:
+    needs_analyze()
+    unit = tmp_path / "grapevine-web@.service"
+    shipped = (ROOT / "systemd" / unit.name).read_text().replace("Documentation=man:pubctl(1)\n", "")
+    unit.write_text(shipped.replace("/opt/grapevine/bin/pubctl", "/bin/true"))
+    assert verify(unit) == ""
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", unit]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+    found = re.search(r"Overall exposure level.*: ([\d.]+)", said)
+    assert found is not None, said
+    assert float(found[1]) <= EXPOSURE_MAX
+
+
 def test_man_can_show_the_pages() -> None:
     if shutil.which("man") is None or shutil.which("groff") is None:
         pytest.skip("man is not here")

@@ -102,7 +102,7 @@ def excluding(*places: tuple[int, int]) -> wire.ExcludingBatch:
     return wire.ExcludingBatch(1, 1, 1, 1, 1, [publication()] * 3, lists)
 
 
-HELLO = wire.Hello(1, 1, "b1", 7, 1, 1, False, 9, {}, (7,))
+HELLO = wire.Hello(2, 2, "b1", 7, 1, 1, False, 9, {}, (7,))
 ATTACH = wire.Attach(1, 1, "c1", 7, 1, 1, 9, 0)
 LONG = "é" * 128  # 128 characters, 256 bytes
 

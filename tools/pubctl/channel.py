@@ -41,6 +41,11 @@ class Reply(msgspec.Struct):
         return list(self.body.get("missing", ()))
 
     @property
+    def cut_off(self) -> list[str]:
+        """Who is behind those that are missing."""
+        return list(self.body.get("cut_off", ()))
+
+    @property
     def partial(self) -> bool:
         return self.outcome == "partial"
 
@@ -71,7 +76,9 @@ def _named(broker: str, directory: Path) -> str:
 
 
 class Channel:
-    def __init__(self, broker: str, timeout_s: float, keys: Path | None = None) -> None:
+    def __init__(self, broker: str, timeout_s: float, keys: Path | None = None, key: str = KEY_NAME) -> None:
+        self.asked = broker
+        self.key = key
         self.keys = keys or default_directory()
         self.address = locate(broker, self.keys)
         self.timeout_s = timeout_s
@@ -114,7 +121,7 @@ class Channel:
                 UNREACHABLE,
             ) from None
         if server:
-            mine = client_keys(self.keys, KEY_NAME)
+            mine = client_keys(self.keys, self.key)
             self._socket.curve_serverkey = server.encode()
             self._socket.curve_publickey = mine.public.encode()
             self._socket.curve_secretkey = mine.secret.encode()
@@ -123,18 +130,23 @@ class Channel:
 
     def ask(self, verb: str, **arguments: Argument) -> Reply:
         """The broker's answer; every outcome but "ok" and "partial" is a Failure."""
+        answer = self.answer(verb, **arguments)
+        try:
+            body = msgspec.json.decode(answer.body or b"{}", type=dict[str, Any])
+        except msgspec.MsgspecError:
+            raise Failure(f"{self.address} answered what is no JSON") from None
+        return Reply(answer.outcome, body, answer.text)
+
+    def answer(self, verb: str, **arguments: Argument) -> Answer:
+        """The same, with its body as the bytes that came."""
         self._request += 1
         given: dict[str, Argument] = {key: value for key, value in arguments.items() if value is not None}
         given.setdefault("timeout_s", round(self.timeout_s * MARGIN, 3))
         self._socket.send(encode(Command(self._request, verb, given)))
         answer = self._await(monotonic() + self.timeout_s)
-        try:
-            body = msgspec.json.decode(answer.body or b"{}", type=dict[str, Any])
-        except msgspec.MsgspecError:
-            raise Failure(f"{self.address} answered what is no JSON") from None
         if (code := OUTCOMES.get(answer.outcome)) is not None:
             raise Failure(answer.text or answer.outcome, code)
-        return Reply(answer.outcome, body, answer.text)
+        return answer
 
     def _await(self, deadline: float) -> Answer:
         poller = zmq.Poller()
@@ -162,7 +174,7 @@ class Channel:
         self._events |= event
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             raise Failure(
-                f"{self.address} does not accept the key {KEY_NAME} of {self.keys}: "
+                f"{self.address} does not accept the key {self.key} of {self.keys}: "
                 "its operator has to allow it, or use the broker's own control socket",
                 NOT_ALLOWED,
             )

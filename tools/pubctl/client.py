@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 from rich.console import Console
 
+from grapevine.client.keys import default_directory, read_entries
 from tools.pubctl.answers import Row, flat, left_out, reports
 from tools.pubctl.broker import print_fields
 from tools.pubctl.channel import opened
 from tools.pubctl.commands import group
-from tools.pubctl.output import Column, Result, count, show
+from tools.pubctl.output import Column, Result, count, elapsed, show
 
 COLUMNS = (
     Column("broker", style="bold"),
@@ -22,6 +23,10 @@ COLUMNS = (
     Column("in_flight", "", count, right=True),
     Column("backlog", "", count, right=True),
     Column("dropped", "", count, right=True),
+    Column("lag_s", "lag", elapsed, right=True),
+    Column("age_s", "age", elapsed, right=True),
+    Column("address"),
+    Column("key", "", lambda value: str(value)[:16]),
 )
 
 
@@ -41,6 +46,7 @@ def ls(at: str | None, slow: bool, limit: int | None) -> None:
             reply = channel.ask("client.ls", broker=at, limit=limit)
             found = reports(reply)
             rows = [row for row in flat(found) if not slow or row["state"] == "slow" or row["dropped"]]
+            name_keys(rows)
             return Result(rows, COLUMNS, footer=left_out(found, reply), missing=reply.missing)
 
         show(produce)
@@ -58,6 +64,14 @@ def info(name: str) -> None:
             return Result(rows, COLUMNS, text=lambda screen: _print(screen, rows))
 
         show(produce)
+
+
+def name_keys(rows: list[Row]) -> None:
+    """By the names that the keys have here, where they are known."""
+    names = {entry.public: entry.name for entry in read_entries(default_directory()) if entry.public}
+    for row in rows:
+        if public := row.get("key"):
+            row["key"] = names.get(public, public)
 
 
 def _lists(report: Row) -> Row:

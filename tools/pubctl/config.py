@@ -1,4 +1,4 @@
-"""`pubctl config check|diff`: configuration files against the code and against a running broker."""
+"""`pubctl config check|diff|schema`: configuration files against the code and against a running broker."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 
 from tools.pubctl.channel import opened
 from tools.pubctl.commands import group
-from tools.pubctl.failure import FAILED, Failure
+from tools.pubctl.failure import USAGE, Failure
 from tools.pubctl.invocation import current
-from tools.pubctl.output import Column, Result, Row, emit, show
+from tools.pubctl.output import Column, Result, Row, emit, several, show
 
 PROBLEMS = (Column("place"), Column("key", style="bold"), Column("text", "problem"))
 DIFFERENCES = (
@@ -39,9 +39,18 @@ def check(file: Path) -> None:
     except ConfigError as error:
         rows = [{"place": p.place, "key": p.key, "text": p.text} for p in error.problems]
         emit(current(), Result(rows, PROBLEMS))
-        raise Failure(f"{file}: {len(rows)} mistakes", FAILED, told=True) from None
+        raise Failure(f"{file}: {several(len(rows), 'mistake')}", USAGE, told=True) from None
     show(lambda: Result([], PROBLEMS, {"file": str(file), "ok": True}, text=lambda screen: None))
     current().say(f"{file}: ok")
+
+
+@config.command()
+@click.argument("kind", type=click.Choice(("configuration", "topology")), default="configuration")
+def schema(kind: str) -> None:
+    """The JSON Schema of a file: write `#:schema PATH` into its first line, and editors check it."""
+    from tools.pubctl.schemas import written
+
+    click.echo(written(kind), nl=False)
 
 
 @config.command()
@@ -54,7 +63,7 @@ def diff(file: Path) -> None:
     try:
         settings = load(file, os.environ)
     except ConfigError as error:
-        raise Failure(str(error)) from None
+        raise Failure(str(error), USAGE) from None
     with opened() as channel:
         running = {key["key"]: key for key in channel.ask("config").body["settings"]}
     rows: list[Row] = []

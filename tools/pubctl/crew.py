@@ -18,13 +18,14 @@ from pathlib import Path
 import msgspec
 
 from daemon.settings.reference import toml_value
-from grapevine.client.keys import Entry, default_directory, entry_path
+from grapevine.client.keys import Entry, KeyFileError, default_directory, entry_path, load, rival
 from tools.pubctl.channel import Channel
 from tools.pubctl.failure import FAILED, TIMEOUT, Failure
 from tools.pubctl.interrupts import in_one_piece
 from tools.pubctl.topology import BrokerPlan, Sections, Topology
 
 FILE = "crew.json"
+KEY_FILE = "key.secret"  # of a broker, in its state directory
 START_S = 30.0  # of one broker
 STOP_S = 15.0
 LOOK_S = 0.03
@@ -41,6 +42,7 @@ class Member(msgspec.Struct):
     directory: str
     kind: str = "broker"
     keys: str = ""  # the directory where a broker wrote its address and key
+    command: list[str] = []  # by which it was started
 
     @property
     def control(self) -> str:
@@ -78,6 +80,7 @@ class Crew:
         self.directory = directory.absolute()
         self.keys = keys
         self.members: list[Member] = self._read()
+        self.started: list[Member] = []  # by this object
         self._children: list[subprocess.Popen[bytes]] = []
 
     def _read(self) -> list[Member]:
@@ -108,29 +111,56 @@ class Crew:
     # --- up ---------------------------------------------------------------------------------------
 
     def up(self, topology: Topology, progress: Progress = lambda text: None) -> None:
-        """Start every broker, parents first, and wait until all are ready.
+        """Start every broker that does not run, parents first, and wait until all are ready.
 
         A level is started when the one above answers, so that its keys are known. That it is ready comes
         later: a broker that ran before waits for the neighbours it had.
         """
-        self.check_free()
+        self.check_free(topology)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.members = []
+        self.members = running = self.alive
+        names = {member.name for member in running}
         began = time.monotonic()
         for level in topology.levels():
             members = []
-            for broker in sorted(level, key=lambda broker: broker.start_s):
+            missing = [broker for broker in level if broker.name not in names]
+            for broker in sorted(missing, key=lambda broker: broker.start_s):
                 time.sleep(max(0.0, began + broker.start_s - time.monotonic()))
                 members.append(self._start(broker, topology.settings(broker)))
             for member in members:
                 self._await(member, self._answers, "does not answer")
-        for member in self.members:
+        for member in self.started:
             self._await(member, self._is_ready, "is not ready")
             progress(member.name)
 
-    def check_free(self) -> None:
-        if running := self.alive:
-            raise Failure(f"{len(running)} of these brokers run already: `pubctl local down` ends them")
+    def check_free(self, topology: Topology) -> None:
+        """Somebody is to be started, and nobody else is cut off by it."""
+        running = {member.name for member in self.alive}
+        wanted = {broker.name for broker in topology.brokers} | {client.name for client in topology.clients}
+        if wanted <= running:
+            raise Failure(f"all {len(running)} of these run already: `pubctl local down` ends them")
+        for broker in topology.brokers:
+            if broker.name not in running:
+                self._check_name(broker, topology.settings(broker))
+
+    def _check_name(self, broker: BrokerPlan, sections: Sections) -> None:
+        keys = self._keys_of(sections)
+        try:
+            public = load(self.directory / broker.name / "state" / KEY_FILE).public
+        except (FileNotFoundError, KeyFileError):
+            public = ""
+        if where := rival(keys, broker.name, public, broker.listen):
+            raise Failure(
+                f"another broker named {broker.name} runs at {where} and has its key in {keys}: name these "
+                'otherwise (generate = { prefix = "x", ... }), or give them keys of their own '
+                '([defaults.security] keys = "DIR", and GRAPEVINE_KEYS=DIR for pubctl)'
+            )
+
+    def _keys_of(self, sections: Sections) -> Path:
+        configured = sections.get("security", {}).get("keys")
+        if self.keys is not None:
+            return self.keys
+        return Path(configured).expanduser() if configured else default_directory()
 
     def _start(self, broker: BrokerPlan, sections: Sections) -> Member:
         directory = self.directory / broker.name
@@ -142,8 +172,7 @@ class Crew:
         config.write_text(toml(sections))
         command = [sys.executable, "-P", "-m", "daemon.main", "--config", str(config)]
         member = self.launch(broker.name, broker.address, directory, command)
-        configured = sections.get("security", {}).get("keys")
-        member.keys = str(Path(configured).expanduser() if configured else default_directory())
+        member.keys = str(self._keys_of(sections))
         self._write()
         if len(member.control.encode()) - len("ipc://") > SOCKET_PATH_BYTES:
             raise Failure(f"{member.control} is too long for a socket: use a shorter --dir")
@@ -165,8 +194,11 @@ class Crew:
                 env=os.environ | ({} if self.keys is None else {"GRAPEVINE_KEYS": str(self.keys)}),
             )
             self._children.append(child)
-            member = Member(name, child.pid, started_at(child.pid), address, str(directory), kind)
-            self.members.append(member)
+            member = Member(
+                name, child.pid, started_at(child.pid), address, str(directory), kind, command=command
+            )
+            self.members = [*(other for other in self.members if other.name != name), member]
+            self.started.append(member)
             self._write()
         return member
 
@@ -197,28 +229,61 @@ class Crew:
             return None
         return str(found[0]["state"])
 
+    # --- again ------------------------------------------------------------------------------------
+
+    def restart(self, name: str, timeout_s: float = STOP_S) -> Member:
+        """End one, if it runs, and start it again as it was started; it keeps its state and its key."""
+        old = self[name]
+        if not old.command:
+            raise Failure(f"{name} was started by an older pubctl: `pubctl local down` and `up` instead")
+        self._end([old], timeout_s, lambda text: None)
+        member = self.launch(name, old.address, Path(old.directory), old.command, old.kind)
+        member.keys = old.keys
+        self._write()
+        if member.kind == "broker":
+            self._await(member, self._is_ready, "is not ready")
+        return member
+
     # --- down -------------------------------------------------------------------------------------
 
-    def down(self, timeout_s: float = STOP_S, progress: Progress = lambda text: None) -> list[str]:
+    def down(
+        self,
+        timeout_s: float = STOP_S,
+        progress: Progress = lambda text: None,
+        only: list[Member] | None = None,
+    ) -> list[str]:
         """End what runs, clients before brokers; the names of those that had to be killed."""
-        for member in reversed(self.alive):
-            member.signal(signal.SIGTERM)
-        killed = [] if self._ended(timeout_s, progress) else [member.name for member in self.alive]
-        for member in self.alive:
-            member.signal(signal.SIGKILL)
-        self._ended(timeout_s, progress)
-        for member in self.members:
+        leaving = self.members if only is None else only
+        killed = self._end(leaving, timeout_s, progress)
+        for member in leaving:
             forget_key(member)
-        (self.directory / FILE).unlink(missing_ok=True)
-        self.members = []
+        self.members = [member for member in self.members if member not in leaving]
+        if self.members:
+            self._write()
+        else:
+            (self.directory / FILE).unlink(missing_ok=True)
         return killed
 
-    def _ended(self, timeout_s: float, progress: Progress) -> bool:
+    def _end(self, leaving: list[Member], timeout_s: float, progress: Progress) -> list[str]:
+        for member in reversed(self._living(leaving)):
+            member.signal(signal.SIGTERM)
+        ended = self._ended(leaving, timeout_s, progress)
+        killed = [] if ended else [member.name for member in self._living(leaving)]
+        for member in self._living(leaving):
+            member.signal(signal.SIGKILL)
+        self._ended(leaving, timeout_s, progress)
+        return killed
+
+    def _living(self, members: list[Member]) -> list[Member]:
+        self.reap()
+        return [member for member in members if member.alive]
+
+    def _ended(self, leaving: list[Member], timeout_s: float, progress: Progress) -> bool:
         deadline = time.monotonic() + timeout_s
-        running = {member.name for member in self.alive}
+        running = {member.name for member in self._living(leaving)}
         while running and time.monotonic() < deadline:
             time.sleep(LOOK_S)
-            still = {member.name for member in self.alive}
+            still = {member.name for member in self._living(leaving)}
             for name in sorted(running - still):
                 progress(name)
             running = still

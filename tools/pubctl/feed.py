@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from pipeline import options
+from pipeline import options, reach
 from tools.pubctl.channel import locate
 from tools.pubctl.commands import Command
 from tools.pubctl.failure import TIMEOUT, Failure
@@ -42,7 +42,12 @@ def feed(master: str | None, **said: Any) -> None:
     wanted = Wanted(broker=addresses, **said)
     with troubles():
         looked = look(wanted)  # a mistake is told at once, not after Spark has started
-    with job("feed", master) as spark, told(invocation) as progress:
+        reach.brokers(wanted.broker, wanted.keys)
+    with (
+        job("feed", master) as spark,
+        reach.workers_awaited(spark, invocation.say),
+        told(invocation) as progress,
+    ):
         done = feed(spark, wanted, progress, looked)
     row = msgspec.to_builtins(done) | {"rows_s": round(done.rows_s, 1)}
     emit(invocation, Result([row], COLUMNS, row))

@@ -1,7 +1,13 @@
-"""The overlay as nodes and edges, from what every broker says about itself and its links."""
+"""The overlay as nodes and edges, from what every broker says about itself and its links.
+
+Rates are what grew between two looks, of brokers and of links over the same window; one look has none, and
+none is not zero. How wide a link is drawn depends on its rate alone, on one scale for every picture.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import log10
 from typing import Any
 
 import msgspec
@@ -18,8 +24,10 @@ class Node(msgspec.Struct):
     advertisements: int = 0
     accepted: int = 0
     delivered: int = 0
-    in_s: float = 0.0
-    out_s: float = 0.0
+    forwarded: int = 0
+    incarnation: int = 0
+    in_s: float | None = None  # publications; None: not known
+    out_s: float | None = None
     load: float = 0.0  # of one processor
     pure: bool = False  # forwards and serves nobody
 
@@ -32,17 +40,13 @@ class Edge(msgspec.Struct):
     state: str
     down: int = 0  # publications from upper to lower
     up: int = 0
-    down_s: float = 0.0
-    up_s: float = 0.0
+    down_s: float | None = None
+    up_s: float | None = None
     round_trip_ms: float = 0.0
 
     @property
     def rate(self) -> float:
-        return self.down_s + self.up_s
-
-    @property
-    def total(self) -> int:
-        return self.down + self.up
+        return (self.down_s or 0.0) + (self.up_s or 0.0)
 
 
 class Shortcut(msgspec.Struct):
@@ -55,6 +59,7 @@ class Shortcut(msgspec.Struct):
     sent: int = 0
     gain: float = 0.0
     bypasses: list[str] = []
+    sent_s: float | None = None
 
 
 class Graph(msgspec.Struct):
@@ -69,8 +74,9 @@ class Graph(msgspec.Struct):
         return [node.name for node in self.nodes.values() if node.parent not in self.nodes]
 
 
-def build(found: list[Row], missing: list[str]) -> Graph:
-    """`found` are the reports of `topo.show`, in the order of the tree."""
+def build(found: list[Row], missing: list[str], cut_off: Iterable[str] = ()) -> Graph:
+    """`found` are the reports of `topo.show`, in the order of the tree; whoever is behind a broker that does
+    not answer is `cut_off`, and nobody says under whom."""
     graph = Graph({row["name"]: _node(row) for row in found}, {})
     for row in found:
         for link in row["rows"]:
@@ -79,6 +85,8 @@ def build(found: list[Row], missing: list[str]) -> Graph:
         node = graph.nodes.setdefault(name, Node(name))
         ends = [edge for edge in graph.edges.values() if name in (edge.upper, edge.lower)]
         node.parent = next((edge.upper for edge in ends if edge.lower == name), None)
+    for name in cut_off:
+        graph.nodes.setdefault(name, Node(name, state="cut off"))
     return graph
 
 
@@ -93,10 +101,10 @@ def _node(row: Row) -> Node:
         row["advertisements"],
         row["accepted"],
         row["delivered"],
-        measured.get("publications_in_s", 0.0),
-        measured.get("publications_out_s", 0.0),
-        measured.get("cpu", 0.0),
-        row["clients"] == 0,
+        row.get("forwarded", 0),
+        row.get("incarnation", 0),
+        load=measured.get("cpu", 0.0),
+        pure=row["clients"] == 0,
     )
 
 
@@ -119,8 +127,48 @@ def _enter(graph: Graph, here: str, link: Row) -> None:
 
 
 def add_rates(graph: Graph, before: Graph, seconds: float) -> None:
-    """Publications a second on each link between two looks."""
+    """Publications a second at each broker and on each link between two looks. A counter of a broker that
+    was restarted meanwhile began anew: it has no rate."""
+    if seconds <= 0:
+        return
     for pair, edge in graph.edges.items():
-        if (old := before.edges.get(pair)) is not None and seconds > 0:
-            edge.down_s = max(0, edge.down - old.down) / seconds
-            edge.up_s = max(0, edge.up - old.up) / seconds
+        if (old := before.edges.get(pair)) is not None:
+            edge.down_s, edge.up_s = _grown(edge.down, old.down, seconds), _grown(edge.up, old.up, seconds)
+    then = {(link.source, link.target, link.kind): link for link in before.shortcuts}
+    for link in graph.shortcuts:
+        earlier = then.get((link.source, link.target, link.kind))
+        if earlier is not None and link.kind == "soft":  # a candidate carries nothing
+            link.sent_s = _grown(link.sent, earlier.sent, seconds)
+    for name, node in graph.nodes.items():
+        known = before.nodes.get(name)
+        if (
+            known is not None
+            and known.incarnation == node.incarnation
+            and "missing"
+            not in (
+                known.state,
+                node.state,
+            )
+        ):
+            accepted_s = _grown(node.accepted, known.accepted, seconds)
+            node.in_s = None if accepted_s is None else accepted_s + _received_s(graph, name)
+            node.out_s = _grown(node.forwarded + node.delivered, known.forwarded + known.delivered, seconds)
+
+
+def _grown(now: int, then: int, seconds: float) -> float | None:
+    return (now - then) / seconds if now >= then else None
+
+
+def _received_s(graph: Graph, name: str) -> float:
+    """Over all links to this broker."""
+    came = [
+        e.up_s if e.upper == name else e.down_s for e in graph.edges.values() if name in (e.upper, e.lower)
+    ]
+    came += [link.sent_s for link in graph.shortcuts if link.target == name]
+    return sum(rate for rate in came if rate is not None)
+
+
+def line_width(rate: float) -> float:
+    """In pixels: 1 when idle, 5.2 at 100 publications a second, 9.4 at 10,000. Logarithmic and the same in
+    every picture, so that two can be compared."""
+    return 1 + 2.1 * log10(1 + max(0.0, rate))

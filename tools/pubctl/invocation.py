@@ -1,7 +1,8 @@
 """The global flags of one call, which may stand before the noun or after the verb.
 
 Every command and group takes them; the last word counts. What is not said comes from the environment
-(`PUBCTL_BROKER`, `PUBCTL_OUTPUT`, `PUBCTL_TIMEOUT`), then from the defaults.
+(`PUBCTL_BROKER`, `PUBCTL_OUTPUT`, `PUBCTL_TIMEOUT`), then from the context in use (`contexts.py`), then from
+the defaults.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tools.pubctl.failure import USAGE, Failure
 
+if TYPE_CHECKING:
+    from tools.pubctl.contexts import Context
+
 FORMATS = ("table", "json", "jsonl", "csv", "dot", "svg")
 DEFAULT_BROKER = "tcp://127.0.0.1:7470"
 DEFAULT_TIMEOUT_S = 5.0
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+WITH_UNIT = re.compile(r"\d+(?:\.\d+)?(?:ms|s|m|h)")
+BARE_WATCH = "--watch=2s"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 KEY = "pubctl"
 
@@ -33,7 +39,14 @@ class Invocation:
 
     @property
     def broker(self) -> str:
-        return str(self.said.get("broker") or self.environment.get("PUBCTL_BROKER") or DEFAULT_BROKER)
+        said = self.said.get("broker") or self.environment.get("PUBCTL_BROKER")
+        return str(said or (self.context.broker if self.context else DEFAULT_BROKER))
+
+    @property
+    def context(self) -> Context | None:
+        from tools.pubctl.contexts import in_use
+
+        return in_use(self.environment)
 
     @property
     def output(self) -> str:
@@ -121,11 +134,16 @@ def options() -> list[click.Parameter]:
 
 
 def prepare(arguments: list[str]) -> list[str]:
-    """A bare --watch means --watch=2s: click would take the next word for its value."""
+    """A bare --watch means --watch=2s: click would take the next word for its value. One that is a duration
+    with its unit is the value; a plain number may be anybody's."""
     until = arguments.index("--") if "--" in arguments else len(arguments)
-    return [
-        "--watch=2s" if word == "--watch" and index < until else word for index, word in enumerate(arguments)
-    ]
+    prepared: list[str] = []
+    for word in arguments[:until]:
+        if prepared and prepared[-1] == BARE_WATCH and WITH_UNIT.fullmatch(word):
+            prepared[-1] = f"--watch={word}"
+        else:
+            prepared.append(BARE_WATCH if word == "--watch" else word)
+    return prepared + arguments[until:]
 
 
 def on_terminal() -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pipeline import reach
 from pipeline.trouble import Trouble
 from tools.pubctl.failure import Failure
 from tools.pubctl.invocation import current
@@ -27,6 +28,7 @@ def job(name: str, master: str | None, **settings: object) -> Iterator[SparkSess
     from pipeline.session import opened
 
     with troubles():
+        reach.master(master)
         current().say(f"starting Spark{f' at {master}' if master else ''} ...")
         with opened(f"grapevine {name}", master, **settings) as spark:
             yield spark

@@ -24,7 +24,8 @@ COLUMNS = (
     Column("ask", "may ask"),
     Column("public", "public key"),
 )
-ROLES = ("publisher", "subscriber", "broker", "admin")
+ROLES = ("publisher", "subscriber", "broker", "admin", "observer")
+EVERYTHING = "with every role, admin too (there is no policy: --role writes one)"
 DEFAULT = {"client": ("publisher", "subscriber"), "broker": ("broker",)}
 
 keys_option = click.option(
@@ -121,14 +122,16 @@ def allow(
     entry = find(who, name, place)
     given = roles or DEFAULT[entry.kind]
     policy = Policy.read(place)
-    if not agreed(f"allow {entry.name} as {', '.join(given)} in {place}", dry_run, yes):
+    limited = policy is not None or bool(roles or publish or ask)
+    what = f"as {', '.join(given)}" if limited else EVERYTHING
+    if not agreed(f"allow {entry.name} {what} in {place}", dry_run, yes):
         return
-    if policy is not None or roles or publish or ask:  # before the entry is there: it has no other moment
+    if limited:  # before the entry is there: it has no other moment
         policy = policy or Policy.of_all(read_entries(place))
         policy.put(entry, given, publish, ask)
         policy.write(place)
     write_entry(place, entry)
-    current().say(f"{entry.name} may connect")
+    current().say(f"{entry.name} may connect {what}")
 
 
 @key.command()

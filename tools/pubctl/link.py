@@ -28,23 +28,24 @@ COLUMNS = (
 
 
 class Rates:
-    """What grew since the last look, per second."""
+    """What grew since the last look, per second. A counter that fell began anew: it has no rate. Candidates
+    carry nothing; what they count is what they would carry."""
 
     def __init__(self) -> None:
         self._at = 0.0
-        self._before: dict[tuple[str, str], tuple[int, int]] = {}
+        self._before: dict[tuple[str, str, str], tuple[int, int]] = {}
 
-    def add_to(self, rows: list[Row]) -> None:
-        now = monotonic()
+    def add_to(self, rows: list[Row], now: float | None = None) -> None:
+        now = monotonic() if now is None else now
         seconds = now - self._at
         seen = {}
         for row in rows:
-            key = (row["broker"], row["neighbour"])
+            key = (row["broker"], row["neighbour"], row["kind"])
             seen[key] = (row["sent"], row["received"])
-            if key in self._before:
-                sent, received = self._before[key]
-                row["sent_s"] = round(max(0, row["sent"] - sent) / seconds, 1)
-                row["received_s"] = round(max(0, row["received"] - received) / seconds, 1)
+            if key in self._before and row["kind"] != "candidate" and seconds > 0:
+                for name, then in zip(("sent", "received"), self._before[key]):
+                    if row[name] >= then:
+                        row[f"{name}_s"] = round((row[name] - then) / seconds, 1)
         self._at, self._before = now, seen
 
 

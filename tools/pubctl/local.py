@@ -1,4 +1,4 @@
-"""`pubctl local up|down|status TOPOLOGY`: the brokers of a topology on this machine.
+"""`pubctl local up|down|status|restart TOPOLOGY`: the brokers of a topology on this machine.
 
 They are the user's own processes and nobody else's overlay, so nothing is asked; --yes is taken all the same.
 """
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tools.pubctl.commands import changes, group
-from tools.pubctl.failure import NOT_FOUND, Failure
+from tools.pubctl.failure import NOT_FOUND, USAGE, Failure
 from tools.pubctl.interrupts import interruptible, undisturbed
 from tools.pubctl.invocation import current
-from tools.pubctl.output import Column, Result, show
+from tools.pubctl.output import Column, Result, Row, show
 from tools.pubctl.progress import bar
 
 if TYPE_CHECKING:
-    from tools.pubctl.crew import Crew
+    from tools.pubctl.crew import Crew, Member
     from tools.pubctl.topology import Topology
 
 COLUMNS = (
@@ -46,9 +46,13 @@ def place(topology: Path, directory: Path | None) -> Path:
     """A directory for this file, the same each time."""
     if directory is not None:
         return directory
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     mark = hashlib.blake2b(str(topology.absolute()).encode(), digest_size=3).hexdigest()
-    return Path(base).expanduser() / "grapevine" / "local" / f"{topology.stem}-{mark}"
+    return home() / f"{topology.stem}-{mark}"
+
+
+def home() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "grapevine" / "local"
 
 
 def crew_of(topology: Path, directory: Path | None) -> Crew:
@@ -62,7 +66,7 @@ def crew_of(topology: Path, directory: Path | None) -> Crew:
 @directory_option
 @changes
 def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None:
-    """Start every broker of TOPOLOGY, parents first, and wait until all are ready."""
+    """Start every broker of TOPOLOGY that does not run, parents first, and wait until all are ready."""
     from tools.pubctl.topology import read
 
     plan = read(topology)
@@ -73,16 +77,18 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
         ]
         show(lambda: Result(rows, COLUMNS, {"directory": str(crew.directory)}))
         return
-    crew.check_free()  # from here on, a failure ends all that was started
+    crew.check_free(plan)  # from here on, a failure ends all that was started
     with interruptible(), bar(current(), "starting", len(plan.brokers)) as progress:
         try:
             crew.up(plan, progress)
             start_clients(crew, plan)
         except BaseException:
             with undisturbed():
-                crew.down()
+                crew.down(only=crew.started)
             raise
-    current().say(f"{len(plan.brokers)} brokers are ready; PUBCTL_BROKER={plan.brokers[0].address}")
+    before = len(crew.members) - len(crew.started)
+    told = f" ({before} ran already)" if before else ""
+    current().say(f"{len(plan.brokers)} brokers are ready{told}; PUBCTL_BROKER={plan.brokers[0].address}")
     show(lambda: listing(crew))
 
 
@@ -90,7 +96,10 @@ def start_clients(crew: Crew, plan: Topology) -> None:
     """The clients of a topology as processes of their own; what a subscriber gets is its log."""
     import sys
 
+    running = {member.name for member in crew.alive}
     for client in plan.clients:
+        if client.name in running:
+            continue
         address = plan.broker(client.broker).address
         command = [sys.executable, "-P", "-m", "tools.pubctl.main", *client.words(address)]
         crew.launch(client.name, address, crew.directory / client.name, command, client.kind)
@@ -127,16 +136,55 @@ def status(topology: Path, directory: Path | None) -> None:
     show(lambda: listing(crew))
 
 
+@local.command()
+@click.argument("words", metavar="[TOPOLOGY] NAME...", nargs=-1, required=True)
+@directory_option
+@changes
+def restart(words: tuple[str, ...], directory: Path | None, dry_run: bool, yes: bool) -> None:
+    """End brokers or clients by their NAME and start them again with the state they have.
+
+    Without TOPOLOGY, NAME is looked for in everything that `local up` has started.
+    """
+    from tools.pubctl.crew import FILE, Crew
+
+    if words[0].endswith(".toml") or directory is not None:
+        file, names = (words[0], words[1:]) if words[0].endswith(".toml") else ("", words)
+        crews = [crew_of(Path(file), directory)]
+    else:
+        names = words
+        crews = [Crew(path.parent) for path in sorted(home().glob(f"*/{FILE}"))]
+    if not names:
+        raise Failure("whom? `pubctl local status TOPOLOGY` lists the names", USAGE)
+    chosen = [(name, _only(name, crews)) for name in names]
+    rows = []
+    with interruptible(), bar(current(), "restarting", len(chosen)) as progress:
+        for name, crew in chosen:
+            member = crew[name] if dry_run else crew.restart(name)
+            rows.append(_row(member))
+            progress(name)
+    show(lambda: Result(rows, COLUMNS))
+
+
+def _only(name: str, crews: list[Crew]) -> Crew:
+    found = [crew for crew in crews if any(member.name == name for member in crew.members)]
+    if not found:
+        raise Failure(f"no {name} was started here: `pubctl local up TOPOLOGY` starts it", NOT_FOUND)
+    if len(found) > 1:
+        places = ", ".join(str(crew.directory) for crew in found)
+        raise Failure(f"{name} is in several topologies: name its file before it ({places})", USAGE)
+    return found[0]
+
+
 def listing(crew: Crew) -> Result:
-    rows = [
-        {
-            "name": member.name,
-            "kind": member.kind,
-            "state": "running" if member.alive else "ended",
-            "pid": member.pid,
-            "address": member.address,
-            "log": str(member.log),
-        }
-        for member in crew.members
-    ]
-    return Result(rows, COLUMNS, {"directory": str(crew.directory)})
+    return Result([_row(member) for member in crew.members], COLUMNS, {"directory": str(crew.directory)})
+
+
+def _row(member: Member) -> Row:
+    return {
+        "name": member.name,
+        "kind": member.kind,
+        "state": "running" if member.alive else "ended",
+        "pid": member.pid,
+        "address": member.address,
+        "log": str(member.log),
+    }

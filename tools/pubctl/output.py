@@ -134,19 +134,24 @@ def print_table(invocation: Invocation, result: Result) -> None:
     if result.text is not None:
         result.text(screen)
     else:
-        screen.print(table(result.rows, result.columns, result.title))
+        screen.print(table(result.rows, result.columns, result.title, head=not invocation.quiet))
     if result.footer:
         invocation.say(result.footer)
 
 
-def table(rows: Iterable[Row], columns: Iterable[Column], title: str = "") -> Any:
+def table(rows: Iterable[Row], columns: Iterable[Column], title: str = "", head: bool = True) -> Any:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     columns = list(columns)
     made = Table(
-        box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False
+        box=box.SIMPLE_HEAD if head else None,
+        title=title or None if head else None,
+        title_justify="left",
+        pad_edge=False,
+        show_edge=False,
+        show_header=head,
     )
     for column in columns:
         made.add_column(
@@ -179,6 +184,16 @@ def size(value: float) -> str:
         if value >= limit:
             return f"{value / limit:.1f} {unit}"
     return f"{value:.0f} B"
+
+
+def elapsed(seconds: float) -> str:
+    """350 ms, 12 s, 3 m, 5 h, 2 d."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms" if seconds else "0"
+    for limit, length, unit in ((120, 1, "s"), (7_200, 60, "m"), (172_800, 3_600, "h")):
+        if seconds < limit:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
 
 
 def percent(value: float) -> str:

@@ -1,26 +1,35 @@
 """The overlay as an SVG: layers of the tree, links as wide as their traffic, brokers as dark as their load.
 
 Written by hand, without a library: one text that a browser, a README and a slide can show. Colours are
-readable on light and dark pages; everything that colour says is also written.
+readable on light and dark pages; everything that colour says is also written. Widths are rates on the scale
+of graph.line_width, which the legend prints; soft links are dashed curves past the brokers they bypass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from math import sqrt
 
-from tools.pubctl.graph import Edge, Graph, Node
+from tools.pubctl.graph import Edge, Graph, Node, Shortcut, line_width
 from tools.pubctl.layout import Place, places
-from tools.pubctl.output import count
+from tools.pubctl.output import count, several
 
 COLUMN, LAYER = 178, 152  # pixels between leaves, between layers
 WIDTH, HEIGHT = 150, 74  # of a broker
 MARGIN, HEADER, FOOTER = 44, 72, 46
 COLD, HOT = (238, 243, 250), (233, 120, 48)  # fill of an idle broker and of a busy one
 INK, SOFT, LINE, PAGE = "#17212e", "#5b6b7f", "#8aa0b8", "#fbfcfe"
-STATES = {"ready": "#2f9e62", "joining": "#d9a400", "leaving": "#8f6ac1", "missing": "#d3423e"}
+STATES = {
+    "ready": "#2f9e62",
+    "joining": "#d9a400",
+    "leaving": "#8f6ac1",
+    "missing": "#d3423e",
+    "cut off": "#a65b8c",
+}
+SHOWN = {"missing": "no answer"}  # how a state is called in the picture
 CLIENT = "#3d6fa5"
+BYPASS = "#0d7f7c"  # of soft links
+SCALE = (0, 100, 10_000)  # publications a second that the legend shows the width of
 DOTS = 5  # clients drawn in a broker; more are a number
 FONT = "ui-sans-serif, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
@@ -42,13 +51,14 @@ def _lines(graph: Graph, title: str, subtitle: str) -> Iterator[str]:
     yield f'<rect width="100%" height="100%" rx="14" fill="{PAGE}"/>'
     yield _text(MARGIN, 36, title, 20, INK, weight=650)
     yield _text(MARGIN, 57, subtitle, 12.5, SOFT)
-    most = max((edge.rate or edge.total for edge in graph.edges.values()), default=0)
     for edge in graph.edges.values():
         if edge.upper in at and edge.lower in at:
-            yield from _edge(edge, at[edge.upper], at[edge.lower], most)
-    busiest = max((node.in_s for node in graph.nodes.values()), default=0.0)
+            yield from _edge(edge, at[edge.upper], at[edge.lower])
+    for link in graph.shortcuts:
+        if link.kind == "soft" and link.source in at and link.target in at:
+            yield from _shortcut(link, at[link.source], at[link.target])
     for name, node in graph.nodes.items():
-        yield from _node(node, *at[name], busiest)
+        yield from _node(node, *at[name])
     yield from _legend(height - 22, width)
     yield "</svg>"
 
@@ -60,11 +70,10 @@ def _centre(place: Place) -> tuple[float, float]:
 # --- links ----------------------------------------------------------------------------------------
 
 
-def _edge(edge: Edge, upper: tuple[float, float], lower: tuple[float, float], most: float) -> Iterator[str]:
+def _edge(edge: Edge, upper: tuple[float, float], lower: tuple[float, float]) -> Iterator[str]:
     (x1, y1), (x2, y2) = (upper[0], upper[1] + HEIGHT / 2), (lower[0], lower[1] - HEIGHT / 2)
     middle = (y1 + y2) / 2
-    carried = edge.rate or edge.total
-    thick = 1.5 + (11 * sqrt(carried / most) if most else 0)
+    thick = line_width(edge.rate)
     colour = LINE if edge.state == "ready" else STATES["missing"]
     dashed = "" if edge.state == "ready" else ' stroke-dasharray="5 5"'
     path = f"M{x1:.1f} {y1:.1f} C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
@@ -82,34 +91,62 @@ def _edge(edge: Edge, upper: tuple[float, float], lower: tuple[float, float], mo
 def _traffic(edge: Edge) -> str:
     if edge.state != "ready":
         return edge.state
-    down, up, unit = (edge.down_s, edge.up_s, "/s") if edge.rate else (edge.down, edge.up, "")
-    arrows = [f"{sign} {count(round(value))}" for sign, value in (("↓", down), ("↑", up)) if value]
-    return "  ".join(arrows) + unit if arrows else ""
+    rates = (("↓", edge.down_s), ("↑", edge.up_s))
+    arrows = [f"{sign} {per_second(value)}" for sign, value in rates if value]
+    return "  ".join(arrows)
 
 
 def _told(edge: Edge) -> str:
     return (
-        f"{edge.upper} - {edge.lower}: {edge.down} down, {edge.up} up, {edge.down_s:.0f}/s down, "
-        f"{edge.up_s:.0f}/s up, {edge.round_trip_ms:g} ms"
+        f"{edge.upper} - {edge.lower}: {per_second(edge.down_s)} down, {per_second(edge.up_s)} up now; "
+        f"{edge.down} down, {edge.up} up in all; {edge.round_trip_ms:g} ms"
     )
+
+
+def _shortcut(link: Shortcut, source: tuple[float, float], target: tuple[float, float]) -> Iterator[str]:
+    """Bowed away from the straight line, where the brokers it bypasses stand; its name near its middle."""
+    (x1, y1), (x2, y2) = source, target
+    length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
+    bow = min(90.0, 30 + length * 0.14)
+    cx, cy = (x1 + x2) / 2 - (y2 - y1) / length * bow, (y1 + y2) / 2 - abs(x2 - x1) / length * bow
+    past = f" past {', '.join(link.bypasses)}" if link.bypasses else ""
+    told = f"soft link {link.source} to {link.target}{past}: {per_second(link.sent_s)}, gain {link.gain:g}"
+    yield (
+        f'<path class="soft" d="M{x1:.1f} {y1:.1f} Q{cx:.1f} {cy:.1f} {x2:.1f} {y2:.1f}" fill="none" '
+        f'stroke="{BYPASS}" stroke-width="{line_width(link.sent_s or 0.0):.1f}" stroke-dasharray="9 6" '
+        f'opacity="0.9"><title>{escape(told)}</title></path>'
+    )
+    if link.sent_s:
+        x, y = (x1 + 2 * cx + x2) / 4, (y1 + 2 * cy + y2) / 4
+        label = f"{link.source} → {link.target}  {per_second(link.sent_s)}"
+        wide = 6.4 * len(label) + 14
+        yield (
+            f'<rect x="{x - wide / 2:.1f}" y="{y - 10:.1f}" width="{wide:.1f}" height="19" rx="9.5" '
+            f'fill="{PAGE}" opacity="0.92"/>'
+        )
+        yield _text(x, y + 3.5, label, 11.5, BYPASS, anchor="middle")
+
+
+def per_second(rate: float | None) -> str:
+    """Not known is not zero."""
+    return "–" if rate is None else f"{count(round(rate))}/s"
 
 
 # --- brokers --------------------------------------------------------------------------------------
 
 
-def _node(node: Node, x: float, y: float, busiest: float) -> Iterator[str]:
+def _node(node: Node, x: float, y: float) -> Iterator[str]:
     left, top = x - WIDTH / 2, y - HEIGHT / 2
     state = STATES.get(node.state, STATES["joining"])
-    share = max(node.load, node.in_s / busiest * 0.6 if busiest else 0.0)
     yield f"<g><title>{escape(_described(node))}</title>"
     yield (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{WIDTH}" height="{HEIGHT}" rx="12" '
-        f'fill="{_warm(min(1.0, share))}" stroke="{state}" stroke-width="1.8"/>'
+        f'fill="{_warm(min(1.0, node.load))}" stroke="{state}" stroke-width="1.8"/>'
     )
     yield f'<circle cx="{left + 17:.1f}" cy="{top + 20:.1f}" r="5" fill="{state}"/>'
     yield _text(left + 29, top + 25, _short(node.name, 9), 15, INK, weight=650)
-    if node.state == "missing":
-        yield _text(left + 14, top + 47, "no answer", 11.5, STATES["missing"])
+    if node.state in ("missing", "cut off"):
+        yield _text(left + 14, top + 47, SHOWN.get(node.state, node.state), 11.5, state)
     else:
         yield _text(left + 14, top + 45, _rates(node), 11.5, INK)
         yield _text(left + 14, top + 61, _holds(node), 11.5, INK)
@@ -118,14 +155,12 @@ def _node(node: Node, x: float, y: float, busiest: float) -> Iterator[str]:
 
 
 def _rates(node: Node) -> str:
-    if node.in_s or node.out_s:
-        return f"in {count(round(node.in_s))}/s, out {count(round(node.out_s))}/s"
-    return f"{count(node.accepted)} in, {count(node.delivered)} out"
+    return f"in {per_second(node.in_s)}, out {per_second(node.out_s)}"
 
 
 def _holds(node: Node) -> str:
     busy = f", cpu {100 * node.load:.0f} %" if node.load >= 0.005 else ""
-    return f"{count(node.subscriptions)} sub{'' if node.subscriptions == 1 else 's'}{busy}"
+    return f"{several(node.subscriptions, 'sub')}{busy}"
 
 
 def _dots(node: Node, right: float, y: float) -> Iterator[str]:
@@ -140,7 +175,8 @@ def _dots(node: Node, right: float, y: float) -> Iterator[str]:
 
 def _described(node: Node) -> str:
     return (
-        f"{node.name}: {node.state}, {node.clients} clients, {node.subscriptions} subscriptions, "
+        f"{node.name}: {node.state}, {several(node.clients, 'client')}, "
+        f"{several(node.subscriptions, 'subscription')}, {_rates(node)}, "
         f"{node.accepted} accepted, {node.delivered} delivered, cpu {100 * node.load:.0f} %"
     )
 
@@ -149,10 +185,22 @@ def _legend(y: float, width: float) -> Iterator[str]:
     x = MARGIN + 6.0
     for state, colour in STATES.items():
         yield f'<circle cx="{x:.1f}" cy="{y - 4:.1f}" r="5" fill="{colour}"/>'
-        yield _text(x + 10, y, state, 11.5, SOFT)
-        x += 26 + 7 * len(state)
-    if width > 640:
-        yield _text(width - MARGIN, y, "fill: load · line: traffic · dots: clients", 11.5, SOFT, anchor="end")
+        word = SHOWN.get(state, state)
+        yield _text(x + 10, y, word, 11.5, SOFT)
+        x += 26 + 7 * len(word)
+    if width > 760:
+        for rate in SCALE:
+            yield (
+                f'<path d="M{x:.1f} {y - 4:.1f} h24" stroke="{LINE}" stroke-width="{line_width(rate):.1f}"/>'
+            )
+            yield _text(x + 30, y, f"{count(rate)}/s", 11.5, SOFT)
+            x += 42 + 7 * len(f"{count(rate)}/s")
+        yield (
+            f'<path d="M{x:.1f} {y - 4:.1f} h24" stroke="{BYPASS}" stroke-width="3" stroke-dasharray="9 6"/>'
+        )
+        yield _text(x + 30, y, "soft link", 11.5, SOFT)
+    if width > 1000:
+        yield _text(width - MARGIN, y, "fill: processor · dots: clients", 11.5, SOFT, anchor="end")
 
 
 def _warm(share: float) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tools.pubctl import attributes
+from tools.pubctl import attributes, lines
 from tools.pubctl.channel import locate
-from tools.pubctl.commands import Command
+from tools.pubctl.commands import Command, agreed
 from tools.pubctl.failure import USAGE, Failure, of_library
 from tools.pubctl.invocation import Duration, Invocation, current
 from tools.pubctl.output import Column, Result, show
@@ -30,7 +30,15 @@ COLUMNS = (
 STEP_S = 0.02
 
 
-@click.command(cls=Command)
+HELP = f"""Publish the attributes given as NAME=VALUE, and wait until they are settled.
+
+{attributes.HOW}
+
+With - alone, every line of standard input is a publication: words like these, or JSON, also as `pubctl sub -o
+jsonl` prints it."""
+
+
+@click.command(cls=Command, help=HELP)
 @click.argument("words", metavar="NAME=VALUE...", nargs=-1)
 @click.option("--payload", help="Text to carry; @FILE for a file's content, - for standard input.")
 @click.option("--payload-bytes", type=click.IntRange(min=0), default=0, help="Carry so many bytes instead.")
@@ -46,6 +54,7 @@ STEP_S = 0.02
 @click.option("--number", metavar="NAME", help="Add an attribute that counts from 1.")
 @click.option("--name", help="The publisher's name.")
 @click.option("--after", type=Duration(), default=0.0, help="Wait so long before.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 def pub(
     words: tuple[str, ...],
     payload: str | None,
@@ -58,11 +67,14 @@ def pub(
     number: str | None,
     name: str | None,
     after: float,
+    yes: bool,
 ) -> None:
-    """Publish the attributes given as NAME=VALUE, and wait until they are settled."""
     import grapevine
 
-    content = attributes.read(words)
+    from_input = words == ("-",)
+    content = {} if from_input else attributes.read(words)
+    if not content and not number and not from_input:
+        agreed("publish without any attribute, which only a filter like `true` matches", False, yes)
     body = bytes(payload_bytes) if payload_bytes else read_payload(payload)
     time.sleep(after)
     invocation = current()
@@ -71,7 +83,10 @@ def pub(
         with grapevine.connect(locate(invocation.broker), name=name, timeout=invocation.timeout_s) as client:
             if advertise:
                 client.advertise(advertise, timeout=invocation.timeout_s)
-            sent = _publish(invocation, client, content, body, count, rate, durable, number)
+            if from_input:
+                sent = _publish_lines(client, rate, durable)
+            else:
+                sent = _publish(invocation, client, content, body, count, rate, durable, number)
             client.flush(timeout=invocation.timeout_s, until=until)  # type: ignore[arg-type]
             row = {"client": client.name, "broker": client.broker, "published": sent, "until": until}
     except ValueError as error:
@@ -106,6 +121,20 @@ def _publish(
                     step("")
         except KeyboardInterrupt:
             pass
+    return sent
+
+
+def _publish_lines(client: Client, rate: float | None, durable: bool) -> int:
+    """Everything that standard input has; an interrupt ends it early."""
+    began, sent = time.monotonic(), 0
+    try:
+        for content, body in lines.read(sys.stdin):
+            if rate is not None:
+                time.sleep(max(0.0, began + sent / rate - time.monotonic()))
+            client.publish(content, body, durable)
+            sent += 1
+    except KeyboardInterrupt:
+        pass
     return sent
 
 

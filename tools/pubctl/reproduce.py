@@ -13,7 +13,13 @@ from tools.pubctl.commands import Command
 from tools.pubctl.invocation import current
 from tools.pubctl.output import Column, Result, show
 
-MODULES = {"grape": "tools.reproduce.grape", "multipath": "tools.reproduce.multipath"}
+MODULES = {
+    "bad": "tools.reproduce.bad",
+    "bluedove": "tools.reproduce.bluedove",
+    "dynatops": "tools.reproduce.dynatops",
+    "grape": "tools.reproduce.grape",
+    "multipath": "tools.reproduce.multipath",
+}
 
 
 def _number(value: float | None) -> str:

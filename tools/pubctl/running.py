@@ -32,6 +32,7 @@ def run(arguments: list[str]) -> int:
         with root.make_context("pubctl", prepare(arguments), obj=invocation) as context:
             context.meta[KEY] = _merged(context, invocation)
             invocation = context.meta[KEY]
+            _take_keys(invocation)
             root.invoke(context)
         return 0
     except click.exceptions.Exit as end:
@@ -52,6 +53,12 @@ def run(arguments: list[str]) -> int:
         return 0
     except Exception as error:
         return _end(invocation, _expected(error))
+
+
+def _take_keys(invocation: Invocation) -> None:
+    """The keys of the context in use, where nothing else says which; everything asks the environment."""
+    if not os.environ.get("GRAPEVINE_KEYS") and (chosen := invocation.context) is not None and chosen.keys:
+        os.environ["GRAPEVINE_KEYS"] = chosen.keys
 
 
 def _merged(context: click.Context, invocation: Invocation) -> Invocation:

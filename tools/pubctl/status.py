@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
 
-from tools.pubctl.answers import Row, reports
+from tools.pubctl.answers import Row, natural, reports
 from tools.pubctl.channel import Reply, opened
 from tools.pubctl.commands import Command
 from tools.pubctl.output import Column, Result, count, percent, several, show, size
 
+STATES = {"missing": "no answer"}
 COLUMNS = (
     Column("name", "broker", style="bold"),
-    Column("state"),
+    Column("state", show=lambda state: STATES.get(state, state)),
     Column("parent"),
     Column("clients", right=True),
     Column("subscriptions", "subs", count, right=True),
@@ -36,10 +38,26 @@ def status() -> None:
 
 def overview(reply: Reply) -> Result:
     brokers = [with_measures(report) for report in reports(reply)]
-    missing = [{"name": name, "state": "missing"} for name in reply.missing]
+    absent = absentees(reply)
     summed = totals(brokers)
     extra = {"asked": reply.body.get("asked"), "totals": summed}
-    return Result(brokers + missing, COLUMNS, extra, footer=summary(summed), missing=reply.missing)
+    return Result(brokers + absent, COLUMNS, extra, footer=summary(summed), missing=reply.missing)
+
+
+def absentees(reply: Reply) -> list[Row]:
+    """Who does not answer, who is behind these, and who was there before: nobody vanishes."""
+    rows: list[Row] = [{"name": name, "state": "missing"} for name in reply.missing]
+    rows += [{"name": name, "state": "cut off"} for name in reply.cut_off]
+    named = {row["name"] for row in (*rows, *reply.body.get("brokers", []))}
+    since: dict[str, float] = {}
+    for report in reply.body.get("brokers", []):
+        for gone in report.get("gone", []):
+            if gone["name"] not in named:
+                since[gone["name"]] = min(gone["since"], since.get(gone["name"], gone["since"]))
+    for name, at in sorted(since.items(), key=lambda item: natural(item[0])):
+        moment = datetime.fromtimestamp(at).strftime("%H:%M")
+        rows.append({"name": name, "state": f"gone since {moment}", "since": at})
+    return rows
 
 
 def with_measures(report: Row) -> Row:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 import time
+from base64 import b64encode
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from tools.pubctl import attributes
 from tools.pubctl.channel import locate
 from tools.pubctl.commands import Command
-from tools.pubctl.failure import TIMEOUT, Failure
+from tools.pubctl.failure import TIMEOUT, USAGE, Failure
 from tools.pubctl.invocation import Duration, Invocation, current
 from tools.pubctl.output import Column, Result, as_csv
 
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from grapevine import Message, Subscription
 
 LOOK_S = 0.2
+FIELDS = ("publisher", "sequence", "broker", "hops", "accepted_at", "context", "payload", "attributes")
+FIELD = re.compile(r"\{([^{}]*)\}")
 COLUMNS = tuple(Column(key) for key in ("publisher", "sequence", "broker", "hops", "attributes", "payload"))
 
 
@@ -28,17 +35,34 @@ COLUMNS = tuple(Column(key) for key in ("publisher", "sequence", "broker", "hops
 @click.option("--for", "seconds", type=Duration(), help="End after this time.")
 @click.option("--name", help="The subscriber's name.")
 @click.option("--after", type=Duration(), default=0.0, help="Wait so long before.")
-def sub(filter: str, count: int | None, seconds: float | None, name: str | None, after: float) -> None:
-    """Print every publication that matches FILTER, until interrupted."""
+@click.option("--format", "template", metavar="TEXT", help="A line of one's own for each, with {FIELD}s.")
+@click.option("--raw", is_flag=True, help="The payloads alone, byte for byte, with nothing between them.")
+def sub(
+    filter: str,
+    count: int | None,
+    seconds: float | None,
+    name: str | None,
+    after: float,
+    template: str | None,
+    raw: bool,
+) -> None:
+    """Print every publication that matches FILTER, until interrupted.
+
+    Fields of --format are {publisher}, {sequence}, {broker}, {hops}, {accepted_at}, {context}, {payload},
+    {attributes} and {attributes.NAME}; \\n and \\t are what they say.
+    """
     import grapevine
 
     invocation = current()
+    if template is not None and raw:
+        raise Failure("--format or --raw, not both", USAGE)
+    write = printer(invocation, template, raw)
     time.sleep(after)
     with grapevine.connect(locate(invocation.broker), name=name, timeout=invocation.timeout_s) as client:
         subscription = client.subscribe(filter, timeout=invocation.timeout_s)
         invocation.say(f"subscribed as {client.name} at {client.broker}")
         try:
-            got = _print_all(invocation, subscription, count, seconds)
+            got = _print_all(invocation, subscription, count, seconds, write)
         except KeyboardInterrupt:
             got = -1
         if dropped := subscription.dropped:
@@ -48,21 +72,53 @@ def sub(filter: str, count: int | None, seconds: float | None, name: str | None,
 
 
 def _print_all(
-    invocation: Invocation, subscription: Subscription, count: int | None, seconds: float | None
+    invocation: Invocation,
+    subscription: Subscription,
+    count: int | None,
+    seconds: float | None,
+    write: Callable[[Message], None],
 ) -> int:
     deadline = None if seconds is None else time.monotonic() + seconds
     got = 0
-    if invocation.output == "csv":
+    if invocation.output == "csv" and not invocation.quiet:
         click.echo(",".join(column.key for column in COLUMNS))
     while count is None or got < count:
         left = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
         if left <= 0:
             break
         for message in subscription.next_batch(count - got if count else 1000, timeout=left):
-            _print(invocation, message)
+            write(message)
             got += 1
         sys.stdout.flush()
     return got
+
+
+def printer(invocation: Invocation, template: str | None, raw: bool) -> Callable[[Message], None]:
+    if raw:
+        return lambda message: click.echo(message.payload, nl=False)
+    if template is None:
+        return lambda message: _print(invocation, message)
+    text = template.replace("\\n", "\n").replace("\\t", "\t")
+    check_template(text)
+    return lambda message: click.echo(formatted(text, row_of(message)))
+
+
+def check_template(template: str) -> None:
+    for name in FIELD.findall(template):
+        if name not in FIELDS and not name.startswith("attributes."):
+            raise Failure(f"--format: no field {{{name}}}; there are {', '.join(FIELDS)}", USAGE)
+
+
+def formatted(template: str, row: dict[str, Any]) -> str:
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name == "attributes":
+            return words_of(row)
+        inner = name.removeprefix("attributes.")
+        said = row["attributes"].get(inner) if inner != name else row.get(name)
+        return "-" if said is None else str(said).lower() if isinstance(said, bool) else str(said)
+
+    return FIELD.sub(value, template)
 
 
 def _print(invocation: Invocation, message: Message) -> None:
@@ -86,13 +142,33 @@ def row_of(message: Message) -> dict[str, Any]:
         "broker": message.broker,
         "hops": message.hops,
         "accepted_at": message.accepted_at,
-        "attributes": message.attributes,
+        "attributes": {name: plain(value) for name, value in message.attributes.items()},
+        **({} if message.context is None else {"context": message.context}),
         "payload": message.payload.decode(errors="backslashreplace"),
+        **_bytes(message.payload),
         "subscriptions": list(message.subscriptions),
     }
 
 
+def _bytes(payload: bytes) -> dict[str, str]:
+    """What is no text is there as it is, too."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return {"payload_base64": b64encode(payload).decode()}
+    return {}
+
+
+def words_of(row: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in row["attributes"].items())
+
+
+def plain(value: attributes.Value) -> attributes.Value:
+    """JSON has no infinity, and would have null for it."""
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
+
+
 def line_of(row: dict[str, Any]) -> str:
-    said = " ".join(f"{name}={value}" for name, value in row["attributes"].items())
+    said = words_of(row)
     payload = f"  {row['payload']}" if row["payload"] else ""
     return f"{row['publisher']}#{row['sequence']} from {row['broker']}, {row['hops']} hops: {said}{payload}"

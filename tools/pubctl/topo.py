@@ -9,6 +9,7 @@ from typing import BinaryIO
 import click
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 
 from tools.pubctl.answers import reports
 from tools.pubctl.channel import Channel, Reply, opened
@@ -17,6 +18,7 @@ from tools.pubctl.failure import USAGE, Failure
 from tools.pubctl.graph import Edge, Graph, Node, Shortcut, add_rates, build
 from tools.pubctl.invocation import Duration
 from tools.pubctl.output import Column, Result, count, several, show
+from tools.pubctl.picture import per_second
 
 COLUMNS = (
     Column("upper", style="bold"),
@@ -89,16 +91,17 @@ def _parts(brokers: set[str], edges: list[Edge], shortcuts: list[Shortcut]) -> s
 
 def look(channel: Channel, sample_s: float) -> tuple[Graph, Reply]:
     """The overlay now, with rates if there is time for two looks."""
-    before = None
-    began = time.monotonic()
+    before, began = None, 0.0
     if sample_s > 0:
         first = channel.ask("topo.show")
-        before = build(reports(first), first.missing)
+        began = time.monotonic()
+        before = build(reports(first), first.missing, first.cut_off)
         time.sleep(sample_s)
     reply = channel.ask("topo.show")
-    graph = build(reports(reply), reply.missing)
+    seconds = time.monotonic() - began  # from answer to answer
+    graph = build(reports(reply), reply.missing, reply.cut_off)
     if before is not None:
-        add_rates(graph, before, time.monotonic() - began)
+        add_rates(graph, before, seconds)
     return graph, reply
 
 
@@ -121,7 +124,11 @@ def result_of(graph: Graph, reply: Reply) -> Result:
 
 def edge_row(edge: Edge) -> dict[str, object]:
     row: dict[str, object] = msgspec.to_builtins(edge)
-    return row | {"down_s": round(edge.down_s, 1), "up_s": round(edge.up_s, 1)}
+    return row | {"down_s": _tenth(edge.down_s), "up_s": _tenth(edge.up_s)}
+
+
+def _tenth(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 1)
 
 
 def subtitle(graph: Graph) -> str:
@@ -145,15 +152,16 @@ def _dot_lines(graph: Graph) -> Iterator[str]:
     yield '  node [shape=box, style="rounded,filled", fillcolor="#eef3fa", fontname="sans-serif"];'
     yield "  edge [dir=none];"
     for node in graph.nodes.values():
-        label = f"{node.name}\\n{node.clients} clients, {node.subscriptions} subs"
+        label = f"{node.name}\\n{_holds(node)}"
         yield f'  {_quoted(node.name)} [label={_quoted(label, keep=True)}, tooltip="{node.state}"];'
     for edge in graph.edges.values():
-        label = f"{count(round(edge.rate, 1))}/s" if edge.rate else count(edge.total)
+        label = per_second(edge.rate if edge.down_s is not None else None)
         yield f'  {_quoted(edge.upper)} -> {_quoted(edge.lower)} [label="{label}"];'
     for link in graph.shortcuts:
         style = "dashed" if link.kind == "soft" else "dotted"
         ends = f"{_quoted(link.source)} -> {_quoted(link.target)}"
-        yield f"  {ends} [style={style}, dir=forward, constraint=false];"
+        label = f', label="{per_second(link.sent_s)}"' if link.kind == "soft" else ""
+        yield f"  {ends} [style={style}, dir=forward, constraint=false{label}];"
     yield "}"
 
 
@@ -162,23 +170,48 @@ def _quoted(text: str, keep: bool = False) -> str:
     return '"' + text.replace('"', '\\"') + '"'
 
 
+def _holds(node: Node) -> str:
+    return f"{several(node.clients, 'client')}, {several(node.subscriptions, 'sub')}"
+
+
+COLOURS = {"ready": "green", "missing": "red", "cut off": "red"}
+ABSENT = {"missing": "no answer", "cut off": "cut off"}
+
+
 def draw(screen: Console, graph: Graph) -> None:
-    """The tree in the terminal."""
-    from rich.markup import escape
+    """The tree in the terminal; a soft link stands below the broker that sends over it. Whoever is known is
+    drawn, also below a broker that does not answer, also on a cycle."""
     from rich.tree import Tree
 
-    trees: dict[str, Tree] = {}
-    for name, node in graph.nodes.items():
-        edge = graph.edges.get((node.parent or "", name))
-        traffic = f"  ↓ {count(round(edge.down_s, 1))}/s ↑ {count(round(edge.up_s, 1))}/s" if edge else ""
-        colour = "green" if node.state == "ready" else "red" if node.state == "missing" else "yellow"
-        label = (
-            f"[bold]{escape(name)}[/bold] [{colour}]{node.state}[/{colour}]  {node.clients} clients, "
-            f"{count(node.subscriptions)} subs[dim]{traffic}[/dim]"
-        )
-        above = trees.get(node.parent or "")
-        trees[name] = Tree(label) if above is None else above.add(label)
-        if above is None:
-            trees[name].guide_style = "dim"
-    for name in graph.roots():
-        screen.print(trees[name])
+    drawn: set[str] = set()
+    for root in (*graph.roots(), *graph.nodes):
+        if root in drawn:
+            continue
+        whole = Tree(_label(graph, root), guide_style="dim")
+        waiting = [(root, whole)]
+        while waiting:
+            name, tree = waiting.pop()
+            drawn.add(name)
+            below = [child for child in graph.children(name) if child not in drawn]
+            waiting += [(child, tree.add(_label(graph, child))) for child in below]
+            for link in graph.shortcuts:
+                if link.kind == "soft" and link.source == name:
+                    tree.add(f"[cyan]{escape(soft_text(link))}[/cyan]")
+        screen.print(whole)
+
+
+def _label(graph: Graph, name: str) -> str:
+    node = graph.nodes[name]
+    edge = graph.edges.get((node.parent or "", name))
+    traffic = f"  ↓ {per_second(edge.down_s)} ↑ {per_second(edge.up_s)}" if edge else ""
+    colour = COLOURS.get(node.state, "yellow")
+    holds = "" if node.state in ABSENT else f"  {_holds(node)}"
+    state = ABSENT.get(node.state, node.state)
+    return f"[bold]{escape(name)}[/bold] [{colour}]{state}[/{colour}]{holds}[dim]{traffic}[/dim]"
+
+
+def soft_text(link: Shortcut) -> str:
+    past = f" past {', '.join(link.bypasses)}" if link.bypasses else ""
+    return (
+        f"⇢ {link.target}  soft link{past}, {link.state}, {per_second(link.sent_s)}, gain {count(link.gain)}"
+    )

@@ -19,6 +19,7 @@ from tools.pubctl.failure import USAGE, Failure
 
 PORT = 7470
 Sections = dict[str, dict[str, Any]]
+RING_MEMBERS = 5  # of a ring are its first ones, unless chord.members says who
 PLAIN_KEYS = ("name", "host", "listen", "neighbours", "start_s")
 
 
@@ -58,7 +59,7 @@ class ClientPlan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         after = ["--after", f"{self.start_s}s", "--name", self.name]
         if self.kind == "subscriber":
             return [*words, "-o", "jsonl", "sub", *after, "--", self.filter or "true"]
-        words += ["pub", *after, "--rate", str(self.rate), "--count", str(self.count)]
+        words += ["pub", "--yes", *after, "--rate", str(self.rate), "--count", str(self.count)]
         words += ["--payload-bytes", str(self.payload_bytes)]
         words += ["--advertise", self.filter] if self.filter else []
         return [*words, "--", *(f"{key}={_written(value)}" for key, value in self.attributes.items())]
@@ -91,15 +92,22 @@ class Topology(msgspec.Struct):
         for section, values in broker.sections.items():
             merged.setdefault(section, {}).update(values)
         merged.setdefault("broker", {}).update(name=broker.name, listen=broker.listen)
-        if parents := [self._address(neighbour) for neighbour in broker.neighbours]:
-            merged.setdefault("tree", {})["neighbours"] = parents
+        if merged.get("overlay", {}).get("kind") == "chord":
+            ring = merged.setdefault("chord", {})
+            ring.setdefault("members", [broker.address for broker in self.brokers[:RING_MEMBERS]])
+        elif parents := [self._address(neighbour) for neighbour in broker.neighbours]:
+            onehop = merged.get("overlay", {}).get("kind") == "onehop"
+            section, key = ("onehop", "seeds") if onehop else ("tree", "neighbours")
+            merged.setdefault(section, {})[key] = parents
         return merged
 
     def _address(self, neighbour: str) -> str:
         return neighbour if "://" in neighbour else self.broker(neighbour).address
 
     def levels(self) -> list[list[BrokerPlan]]:
-        """Roots first; a broker comes after those it dials."""
+        """Roots first; a broker comes after those it dials. A ring waits for all its first members."""
+        if any(self.settings(b).get("overlay", {}).get("kind") == "chord" for b in self.brokers):
+            return [list(self.brokers)]
         left = list(self.brokers)
         done: set[str] = set()
         found = []
@@ -161,7 +169,10 @@ def _brokers(content: dict[str, Any], mistakes: list[str]) -> list[BrokerPlan]:
         return brokers
     for number, one in enumerate(given, 1):
         plan = {key: value for key, value in one.items() if key in PLAIN_KEYS}
-        sections = {key: value for key, value in one.items() if key not in PLAIN_KEYS}
+        own = {key: value for key, value in one.items() if key in table()["broker"] and key not in PLAIN_KEYS}
+        sections = {key: value for key, value in one.items() if key not in (*PLAIN_KEYS, *own)}
+        if own:  # roles and whatever else a broker says of itself
+            sections["broker"] = own | sections.get("broker", {})
         if isinstance(plan.get("listen"), str):
             plan["listen"] = [plan["listen"]]
         made = _convert(plan, BrokerPlan, f"broker {one.get('name', number)}", mistakes)

@@ -141,8 +141,16 @@ def _verdict(row: Row, above: Row | None) -> str:
         return f"[{colour}]{row['verdict']}[/{colour}]"
     if above is None:
         return "[green]accepted here[/green]"
-    wanted = next((n for n in above["neighbours"] if n["name"] == row["broker"]), None)
-    return f"for {_which(wanted)}" if wanted is not None else ""
+    taken = [n for n in above["neighbours"] if n["name"] == row["broker"] and n["taken"]]
+    return "; ".join(map(_why, taken))
+
+
+def _why(neighbour: Row) -> str:
+    """For which subscription it went there, and past whom if a soft link took it."""
+    past = escape(", ".join(neighbour.get("bypasses") or ()))
+    way = f"[cyan]by a soft link past {past}[/cyan]" if past else ""
+    which = f"for {_which(neighbour)}" if neighbour["count"] else ""
+    return ", ".join(part for part in (way, which) if part) or neighbour["reason"]
 
 
 def _reasons(row: Row) -> list[str]:

@@ -23,8 +23,9 @@ from grapevine.wire.relocation import (
     TraceInformationRequest,
 )
 from matching.index import Index
-from overlay.clients.client import Client
 from overlay.core import Core
+from overlay.data.client import Client
+from overlay.outbox import Kept
 from overlay.profiles import tree_broker
 from overlay.relocate.grape import Choice
 from overlay.relocate.relocation import Relocation
@@ -32,7 +33,7 @@ from overlay.settings import CoreSettings, LinkSettings, RelocationSettings, Tre
 from tools.reproduce.footprint import share
 from tools.reproduce.grape_placing import Placing, Setting, latency, placings, randomness
 from tools.reproduce.quotes import Symbol
-from tools.simulator.broker import BrokerHost, Known
+from tools.simulator.broker import BrokerHost
 from tools.simulator.capacity import Capacity
 from tools.simulator.clients import ClientHost
 from tools.simulator.digest import Digest
@@ -129,7 +130,7 @@ class Experiment:
         host.start()
         return host
 
-    def _build(self, host: BrokerHost, incarnation: int, known: Known) -> Core:
+    def _build(self, host: BrokerHost, incarnation: int, kept: Kept) -> Core:
         number = int(host.name[1:])
         parent = (f"sim://b{number // 2}",) if number > 1 else ()
         settings = CoreSettings(
@@ -138,7 +139,7 @@ class Experiment:
             relocation=self.setting.relocation or RelocationSettings(),
         )
         random = self.world.stream(f"core {host.name}")
-        core = tree_broker(host.name, incarnation, settings, random, (host.address,), known, Index)
+        core = tree_broker(host.name, incarnation, settings, random, (host.address,), kept, Index)
         core.measured({"matching_delay_s": MATCHING_S, "queue_delay_s": MATCHING_S / 2}, host.clock())
         self._watch_choices(next(b for b in core.behaviours if isinstance(b, Relocation)))
         return core

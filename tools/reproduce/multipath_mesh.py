@@ -17,7 +17,7 @@ from overlay.softlinks.gains import link_gain
 from overlay.softlinks.master import MasterOverlayMap
 from overlay.softlinks.rounds import decide_round, explore_from
 from overlay.softlinks.strategies import (
-    Chooser,
+    LinkChoice,
     choose_links_s0,
     choose_links_s1,
     choose_links_s2,
@@ -83,7 +83,7 @@ class Node:
             chosen = self._chosen[key] = [self.map.brokers[p] for p in choose(self.map, bits)]
         return [(broker, NOBODY) for broker in chosen]
 
-    def _choose(self) -> Chooser:
+    def _choose(self) -> LinkChoice:
         strategy = self.mesh.strategy
         if strategy == "S0":
             return choose_links_s0

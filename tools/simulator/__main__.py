@@ -1,59 +1,18 @@
-"""`python -m tools.simulator run SCENARIO`: one seed or many, a line each, JSON for programs."""
+"""`python -m tools.simulator run SCENARIO`: one seed or many, a line each, JSON for programs; `digests`."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 
 import click
 import msgspec
 
-from tools.simulator.mutants import MUTANTS, mutated
+from tools.simulator import digests
+from tools.simulator.mutants import MUTANTS
 from tools.simulator.result import Result
-from tools.simulator.scenario import Scenario, ScenarioError, find
-from tools.simulator.simulation import Simulation
-
-
-def simulate(scenario: Scenario, mutant: str, codec: bool | None, seed: int) -> Result:
-    """One run; what it raises is a violation like any other."""
-    simulation = Simulation(scenario, seed, codec=codec)
-    with mutated(mutant):
-        try:
-            simulation = Simulation(scenario, seed, codec=codec)
-            result = simulation.run()
-        except Exception as error:
-            simulation.oracle.violation(f"raised {type(error).__name__}: {error}")
-            result = simulation.result(0.0)
-    return msgspec.structs.replace(result, mutant=mutant)
-
-
-def runs(
-    scenario: Scenario, seeds: Iterable[int], mutant: str, codec: bool | None, jobs: int
-) -> Iterator[Result]:
-    run = partial(simulate, scenario, mutant, codec)
-    if jobs == 1:
-        yield from map(run, seeds)
-    else:
-        with ProcessPoolExecutor(jobs) as pool:
-            yield from pool.map(run, seeds)
-
-
-class Seeds(click.ParamType[range]):
-    """5 or 0:200."""
-
-    name = "seeds"
-
-    def convert(self, value: str | range, parameter: object, context: object) -> range:
-        if isinstance(value, range):
-            return value
-        first, _, end = value.partition(":")
-        try:
-            return range(int(first), int(end) if end else int(first) + 1)
-        except ValueError:
-            self.fail(f"{value!r} is not a seed like 5 or a range like 0:200")
+from tools.simulator.scenario import ScenarioError, find
+from tools.simulator.seeds import Seeds, runs, shown
 
 
 @click.command(
@@ -65,6 +24,10 @@ class Seeds(click.ParamType[range]):
 @click.option("--mutant", type=click.Choice(sorted(MUTANTS)), default=None, help="Run with a known mistake.")
 @click.option("--until-caught", is_flag=True, help="Stop at the first seed with a violation; succeed if any.")
 @click.option("--codec/--no-codec", default=None, help="Every message through its bytes.")
+@click.option("--strict", is_flag=True, help="What is missing is excused only if somebody was told.")
+@click.option(
+    "--size", type=click.Choice(["small", "shipped"]), default="shipped", help="As `digests` has it."
+)
 @click.option("--jobs", default=1, show_default=True, help="Processes.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def command(
@@ -73,16 +36,18 @@ def command(
     mutant: str | None,
     until_caught: bool,
     codec: bool | None,
+    strict: bool,
+    size: str,
     jobs: int,
     output: str,
 ) -> None:
     """Run SCENARIO (a name that ships, or a TOML file) and judge it."""
     try:
-        chosen = find(scenario)
+        chosen = digests.small(find(scenario)) if size == "small" else find(scenario)
     except ScenarioError as error:
         raise click.UsageError(str(error)) from None
     results = []
-    for result in _shown(runs(chosen, seeds, mutant or "", codec, jobs), len(seeds)):
+    for result in shown(runs(chosen, seeds, mutant or "", codec, jobs, strict), len(seeds)):
         results.append(result)
         if output == "jsonl":
             click.echo(msgspec.json.encode(result))
@@ -98,24 +63,16 @@ def command(
     raise SystemExit(0 if bad == until_caught else 1)
 
 
-def _shown(results: Iterator[Result], count: int) -> Iterator[Result]:
-    if count == 1 or not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(results, "seeds", total=count, console=Console(stderr=True), transient=True)
-
-
 def _together(results: list[Result]) -> Result | dict[str, object]:
     """One run as it is; many as their sums."""
     if len(results) == 1:
         return results[0]
     steps: Counter[str] = Counter()
     crashes: Counter[str] = Counter()
+    excused: Counter[str] = Counter()
     for result in results:
         steps.update(result.faults_by_step)
+        excused.update(result.excused_by_reason)
         crashes.update(result.crashes_by_step)
     return {
         "schema": "pubctl.sim.runs/1",
@@ -124,6 +81,9 @@ def _together(results: list[Result]) -> Result | dict[str, object]:
         "deliveries": sum(result.deliveries for result in results),
         "owed": sum(result.owed for result in results),
         "excused": sum(result.excused for result in results),
+        "excused_by_reason": dict(sorted(excused.items())),
+        "cut": sum(result.cut for result in results),
+        "crying_wolf": sum(result.crying_wolf for result in results),
         "faults_by_step": dict(sorted(steps.items())),
         "crashes_by_step": dict(sorted(crashes.items())),
         "steps_never_crashed": sorted(step for step in steps if not crashes[step]),
@@ -138,7 +98,7 @@ def _print(result: Result) -> None:
     verdict = "ok " if result.ok else "BAD"
     click.echo(
         f"{verdict} seed {result.seed}: {result.brokers} brokers, {result.messages} messages, "
-        f"{result.deliveries} deliveries, {result.owed} owed ({result.excused} excused), "
+        f"{result.deliveries} deliveries, {result.owed} owed ({_excuses(result)}), "
         f"{sum(result.faults.values())} faults, {result.virtual_s:.0f} s in {result.seconds:.1f} s, "
         f"digest {result.digest[:12]}"
     )
@@ -148,22 +108,38 @@ def _print(result: Result) -> None:
         click.echo(f"    replay: {result.replay()}")
 
 
+def _excuses(*results: Result) -> str:
+    """How many are missing and may be, and why; how many were named as cut for nothing."""
+    reasons: Counter[str] = Counter()
+    for result in results:
+        reasons.update(result.excused_by_reason)
+    listed = ", ".join(f"{reason} {n}" for reason, n in sorted(reasons.items()))
+    wolf, cut = sum(result.crying_wolf for result in results), sum(result.cut for result in results)
+    return (
+        f"{sum(reasons.values())} excused"
+        + (f": {listed}" if listed else "")
+        + (f"; {wolf} of {cut} cuts cried wolf" if cut else "")
+    )
+
+
 def _summary(results: list[Result]) -> None:
     steps: Counter[str] = Counter()
     for result in results:
         steps.update(result.faults_by_step)
     click.echo("faults by protocol step: " + ", ".join(f"{step} {n}" for step, n in sorted(steps.items())))
+    click.echo(f"{sum(result.owed for result in results)} owed, {_excuses(*results)}")
     bad = [result.seed for result in results if not result.ok]
     click.echo(f"{len(results)} seeds, {len(bad)} bad" + (f": {bad}" if bad else ""))
 
 
 def main(words: list[str] | None = None) -> int:
-    """`run` may stand before the scenario, as in `pubctl sim run`."""
+    """`run` may stand before the scenario, as in `pubctl sim run`; `digests` is a command of its own."""
     words = sys.argv[1:] if words is None else words
-    if words[:1] == ["run"]:
+    chosen, name = (digests.command, "sim digests") if words[:1] == ["digests"] else (command, "sim run")
+    if words[:1] in (["run"], ["digests"]):
         words = words[1:]
     try:
-        command.main(words, prog_name="sim run", standalone_mode=False)
+        chosen.main(words, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

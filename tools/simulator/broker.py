@@ -10,25 +10,34 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from grapevine.wire import encode_publications
-from grapevine.wire.messages import Attach, Batch, Command, Deliver, ExcludingBatch, Message, Publish
+from grapevine.wire.messages import (
+    Attach,
+    Batch,
+    Command,
+    Deliver,
+    ExcludingBatch,
+    HomeBatch,
+    LaneBatch,
+    Message,
+    Publish,
+)
 from overlay.core import Core
 from overlay.links.session import Kind
-from overlay.outbox import Outbox
+from overlay.outbox import Kept, Outbox
 from tools.simulator.capacity import UNLIMITED, Capacity
 from tools.simulator.digest import Digest
 from tools.simulator.disk import Disk
+from tools.simulator.journal import SimulatedJournal
 from tools.simulator.network import End, Host, Network
 from tools.simulator.world import World
 
-PUBLICATIONS = frozenset((Batch.kind, ExcludingBatch.kind, Publish.kind))
+PUBLICATIONS = frozenset((Batch.kind, ExcludingBatch.kind, LaneBatch.kind, HomeBatch.kind, Publish.kind))
 _KINDS = {Attach.kind: Kind.CLIENT, Command.kind: Kind.ADMIN}
+DISK_FAILED = "the journal's disk has failed"
 WORK_S = 0.001  # between two pieces of deferred work
-
-Known = tuple[tuple[str, tuple[str, ...]], ...]
-Build = Callable[[int, Known], Core]  # incarnation, durable neighbours
 
 
 class Watch(Protocol):
@@ -56,7 +65,7 @@ class BrokerHost(Host):
         world: World,
         network: Network,
         name: str,
-        build: Callable[[BrokerHost, int, Known], Core],
+        build: Callable[[BrokerHost, int, Kept], Core],  # incarnation, what the disk has
         *,
         random: Random,
         digest: Digest,
@@ -70,11 +79,14 @@ class BrokerHost(Host):
         self.capacity = capacity
         self.drain_s = drain_s
         self.disk = Disk(random, sync_s)
+        self.journal: SimulatedJournal | None = None
         self.core: Core | None = None
         self.watch: Watch | None = None
         self.inbox: deque[tuple[End, Message | None]] = deque()
         self.paused_until = 0.0
         self.left = False  # for good
+        self.jump_s = 0.0  # of the clock: a running daemon's time is steady, the next start sees it
+        self.on_disk_error: Callable[[BrokerHost], None] = lambda broker: broker.crash()
         self._asked: Core | None = None  # to leave
         self.life = 0  # events of an earlier life are ignored
         self.forwarded = self.delivered = 0  # publications sent to neighbours, to clients
@@ -89,11 +101,10 @@ class BrokerHost(Host):
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        kept: Any = self.disk.kept.get("neighbours", ())
-        known: Known = tuple((name, tuple(addresses)) for name, addresses in kept)
         self.up = True
         self.life += 1
-        core = self.core = self._build(self, self.disk.start(self.clock()), known)
+        self.skew_s, self.jump_s = self.skew_s + self.jump_s, 0.0
+        core = self.core = self._build(self, self.disk.start(self.clock()), self.disk.kept)
         self._waking = False
         self._busy_until = self._uplink_free_at = self.world.now
         self._tick_at = None
@@ -127,6 +138,8 @@ class BrokerHost(Host):
         self.inbox.clear()
         self._blocked.clear()
         self.disk.crash()
+        if self.journal is not None:
+            self.journal.crash()
         self.network.host_gone(self)
 
     def pause(self, seconds: float) -> None:
@@ -212,6 +225,10 @@ class BrokerHost(Host):
             self.watch.after(self)
             if core is not self.core:
                 return
+        if out.appends and self.journal is not None:
+            self.journal.put(out.appends)
+            out.appends.clear()
+            self._write_journal()
         if out.journal:
             self._sync(core, out)
         elif out:
@@ -265,7 +282,7 @@ class BrokerHost(Host):
     def _sync(self, core: Core, out: Outbox) -> None:
         """Set the outbox aside until the disk has the journal."""
         for record in out.journal:
-            self.disk.append(record.key, record.value)
+            self.disk.append(record)
         aside = Outbox()
         aside.opens, aside.sends, aside.batches = out.opens[:], out.sends[:], out.batches[:]
         aside.chunks, aside.closes = out.chunks[:], out.closes[:]
@@ -274,9 +291,37 @@ class BrokerHost(Host):
         self._busy_until = done_at
         self.world.at(done_at, self._synced, (self.life, aside))
 
+    def _write_journal(self) -> None:
+        """The log's own thread: nobody waits for it here."""
+        if self.journal is not None and self.journal.begin():
+            self.world.after(self.disk.sync_time_s(), self._journal_written, self.life)
+
+    def make_room(self) -> None:
+        """The journal's disk has room again, and its thread sees it although nothing is to be written."""
+        if self.journal is not None:
+            self.journal.disk.capacity = 1 << 40
+            if self.core is not None and self.journal.writer is not None:
+                self.core.persisted(self.journal.writer.synced, [], True, self.clock())
+
+    def _journal_written(self, life: int) -> None:
+        journal, core = self.journal, self.core
+        if life != self.life or journal is None or core is None:
+            return
+        written = journal.finish()
+        if written is None:
+            self._stop(DISK_FAILED)
+            return
+        core.persisted(*written, self.clock())
+        self.wake()
+        self._write_journal()
+
     def _synced(self, waiting: tuple[int, Outbox]) -> None:
         life, aside = waiting
         if life != self.life:
+            return
+        if self.disk.fails:
+            self.disk.fails = False
+            self.on_disk_error(self)
             return
         self.disk.synced()
         self._act(aside)

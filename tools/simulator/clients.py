@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from random import Random
-from typing import Protocol, TypeAlias
 
 from grapevine.client.session import (
     AdvertisementState,
@@ -22,35 +21,19 @@ from grapevine.client.session import (
     SubscriptionState,
 )
 from grapevine.client.session import Message as Delivery
+from grapevine.client.session.durable import DurableReader
 from grapevine.errors import NotAllowed
 from grapevine.filters.normal import Filter, Value
-from grapevine.wire.messages import Deliver, Done, Dropped, Message, Publish
+from grapevine.wire.messages import CUT_NOT_ALLOWED, Deliver, Done, Dropped, Message, Publish
 from grapevine.wire.relocation import RoundTrip, RoundTripsAnswer, RoundTripsRequest
 from tools.simulator.broker import took
 from tools.simulator.digest import Digest
+from tools.simulator.durable_reading import open_durable, read_durable
 from tools.simulator.network import End, Host, Network
+from tools.simulator.record import Announced, Record
 from tools.simulator.world import World
 
 REDIAL_S = 0.3
-
-Announced: TypeAlias = SubscriptionState | AdvertisementState
-
-
-class Record(Protocol):
-    """What a run is judged by. Times are the world's."""
-
-    def announced(self, client: ClientHost, state: Announced) -> None: ...
-    def confirmed(self, client: ClientHost, state: Announced) -> None: ...
-    def withdrawn(self, client: ClientHost, state: Announced) -> None: ...
-    def unconfirmed(self, client: ClientHost, state: Announced) -> None: ...
-    def moved(self, client: ClientHost, broker_name: str) -> None: ...
-    def session_lost(self, client: ClientHost, since: float, publishes: bool) -> None: ...
-    def ended(self, client: ClientHost) -> None: ...
-    def published(self, client: ClientHost, sequence: int, attributes: Mapping[str, Value]) -> bytes: ...
-    def settled(self, client: ClientHost, first: int, last: int) -> None: ...
-    def cut(self, client: ClientHost, first: int, last: int) -> None: ...
-    def delivered(self, client: ClientHost, deliveries: list[Delivery]) -> None: ...
-    def dropped(self, client: ClientHost) -> None: ...
 
 
 class ClientHost(Host):
@@ -80,6 +63,9 @@ class ClientHost(Host):
         self.paused_until = 0.0
         self.lazy_until = 0.0
         self.waiting: deque[tuple[Mapping[str, Value], bytes]] = deque()  # the window was full
+        self.durable_filter: Filter | None = None  # of the durable subscription that it reads
+        self.reader: DurableReader | None = None
+        self.durable = False  # whether it asks for what it publishes to be kept
         self.refusals = 0
         self._unread = 0
         self._choice = 0
@@ -87,7 +73,7 @@ class ClientHost(Host):
         self._tries = 0
         self._redialling = False
         self._detached_at = 0.0
-        self._settled_up_to = 0
+        self._settled_up_to = self._persisted_up_to = 0
         self._tick_at: float | None = None
         self._confirmed: set[int] = set()
         self.aways: dict[Away, End] = {}  # where it publishes, if not at the main link's broker
@@ -109,11 +95,14 @@ class ClientHost(Host):
         self._away_waits.clear()
         self._publishes_at = ""
         self._named = ()
-        self._unread = self._settled_up_to = self._tries = 0
+        self._unread = self._settled_up_to = self._persisted_up_to = self._tries = 0
         self._tick_at = None
         self._redialling = False
         self.paused_until = self.lazy_until = 0.0
         self._detached_at = self.world.now
+        self.reader = None
+        if self.durable_filter is not None:
+            self.reader = open_durable(self.session, self.name, self.durable_filter)
         self._dial()
 
     def stop(self) -> None:
@@ -178,10 +167,10 @@ class ClientHost(Host):
             sequence = session.next_sequence
             payload = self.record.published(self, sequence, attributes)
             try:
-                session.publish(attributes, payload)
+                session.publish(attributes, payload, self.durable)
             except NotAllowed:
                 self.refusals += 1
-                self.record.cut(self, sequence, sequence)
+                self.record.cut(self, sequence, sequence, CUT_NOT_ALLOWED)
 
     @property
     def idle(self) -> bool:
@@ -324,12 +313,18 @@ class ClientHost(Host):
             self._act(session)
         if session.cuts:
             for cut in session.cuts:
-                self.record.cut(self, cut.first, cut.last)
+                self.record.cut(self, cut.first, cut.last, cut.reason)
             session.cuts.clear()
         settled = session.outgoing.settled_up_to
         if settled > self._settled_up_to:
             self.record.settled(self, self._settled_up_to + 1, settled)
             self._settled_up_to = settled
+        if self.reader is not None:
+            read_durable(self, self.reader)
+        persisted = session.outgoing.persisted_up_to
+        if self.durable and persisted > self._persisted_up_to:
+            self.record.persisted(self, self._persisted_up_to + 1, persisted)
+            self._persisted_up_to = persisted
         if self.waiting:
             self._publish_waiting(session)
         self._tend_aways(session)
@@ -350,6 +345,8 @@ class ClientHost(Host):
             if session.moving.here:
                 self._confirmed.clear()
             self.record.session_lost(self, min(self._detached_at, self.world.now), session.moving.here)
+        elif event.what == "gap" and event.subscription is not None:
+            self.record.gap_told(self, event.subscription.number)
         elif event.what == "round-trips" and event.asked is not None:
             place, request = event.asked
             place.say(RoundTripsAnswer(request.number, self._round_trips(request)))
@@ -430,7 +427,7 @@ class ClientHost(Host):
     def _send(self) -> None:
         session = self.session
         assert session is not None
-        session.flush_out()
+        session.flush_out(self.clock())
         for away in self.aways:
             self._send_away(away)
         if not session.out:

@@ -1,7 +1,7 @@
 """What goes wrong, when, and to whom: drawn from the seed before the run begins.
 
-Every fault ends by itself or is undone by `heal`. A crash comes at a random time, or at a protocol step: the
-broker that takes or sends a message of the chosen kind for the n-th time goes down with it.
+Every fault ends by itself or is undone by `heal`, except the lasting ones. A crash comes at a random time, or
+at a protocol step: the broker that takes or sends a message of the chosen kind for the n-th time goes down.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from typing import Any
 
 from grapevine.wire.identity import identify
 from grapevine.wire.mesh import MOVE
-from grapevine.wire.messages import KINDS, RESERVED, Answer, Command, GoAway, LeaveDone, LeaveHeld, Leaving
+from grapevine.wire.messages import (
+    KINDS,
+    RESERVED,
+    Answer,
+    Command,
+    GoAway,
+    HomeBatch,
+    LeaveDone,
+    LeaveHeld,
+    Leaving,
+)
+from grapevine.wire.onehop import ONEHOP
 from grapevine.wire.relocation import (
     RELOCATION,
     Migrate,
@@ -24,8 +35,8 @@ from grapevine.wire.relocation import (
     Relocated,
     RelocateEnd,
 )
-from overlay.clients.client import Client
 from overlay.core import Core
+from overlay.data.client import Client
 from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import ALGORITHMS, Relocation
 from overlay.softlinks.chooser import Chooser
@@ -42,9 +53,16 @@ RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where
 TRACES = tuple(cls.kind for cls in RELOCATION)  # only where publishers move
 STEPS = tuple(cls.kind for cls in MOVE)  # only where brokers move
 MOVES = (Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd)
+TRIES, CUT_OFF_S = 100, 1.4  # of a broker whose publisher is to die with it
 LOOK_S, LOOKS = 0.01, 400  # how often it is asked whether a move has turned
 NOT_AIMED = (Command.kind, Answer.kind, *RARE, *TRACES, *STEPS)
-AIMS = sorted(kind for kind in KINDS if kind not in RESERVED and kind not in NOT_AIMED)
+# What brokers of a tree never say: lanes, and the kinds of the other overlays (messages.py).
+NOT_OF_THE_TREE = frozenset((14, 15, *range(16, 20), *range(29, 40), *range(120, 200), *range(220, 250)))
+AIMS = sorted(kind for kind in KINDS if kind not in (*RESERVED, *NOT_AIMED, *NOT_OF_THE_TREE))
+# What members of a one-hop cluster say, and what clients say to them.
+ONEHOP_AIMS = sorted(
+    {*(cls.kind for cls in ONEHOP), HomeBatch.kind, *range(1, 5), *range(40, 50)} & KINDS.keys()
+)
 
 
 class FaultPlan:
@@ -65,12 +83,17 @@ class FaultPlan:
         self.watcher = watcher
         self.random = random
         self.lost_after_s = lost_after_s
+        self.aims: list[int] = AIMS  # of the overlay's kind
         self.counts: Counter[str] = Counter()
         self.over = False
+        self.given_up: set[BrokerHost] = set()  # dead, or cut off, for good
         self.moving = False  # publishers are relocated
         self.late: LateUpdates | None = None
         self.wandering = False  # brokers move
         watcher.on_aim = self._aimed_crash
+        for broker in brokers:
+            broker.on_disk_error = self._stopped_by_disk
+        watcher.on_disk_failed = self._restart_later
 
     def schedule(self, faults: Faults, seconds: float) -> None:
         kinds: list[tuple[str, Callable[[Any], Any]]] = [
@@ -82,6 +105,7 @@ class FaultPlan:
             ("walls", self._wall),
             ("pauses", self._pause),
             ("slow_disks", self._slow_disk),
+            ("disk_faults", self._disk_fault),
             ("leaves", self._leave),
             ("switches", self._switch),
             ("algorithms", self._switch_algorithm),
@@ -89,9 +113,14 @@ class FaultPlan:
             ("client_pauses", self._client_pause),
             ("client_lazy", self._client_lazy),
             ("client_crashes", self._client_crash),
+            ("together", self._together),
             ("relocations", self._relocate),
             ("moves", self._move),
             ("slow_moves", self._slow_move),
+            ("one_way", self._one_way),
+            ("clock_jumps", self._clock_jump),
+            ("disk_errors", self._disk_error),
+            ("lasting", self._lasting),
         ]
         self.wandering = draw(faults.moves, Random(0)) > 0
         self.moving = draw(faults.relocations, Random(0)) > 0
@@ -111,8 +140,10 @@ class FaultPlan:
                     self.world.at(self.world.now, end.arrive)
         for broker in self.brokers:
             broker.disk.slow = 1.0
-            if not broker.up and not broker.left:
-                broker.start()
+            if broker.journal is not None:
+                broker.make_room()
+                broker.journal.disk.fail_syncs = broker.journal.disk.lose_syncs = 0
+            self._restart(broker)
         for app in self.apps:
             if not app.host.up:
                 app.start()
@@ -126,19 +157,34 @@ class FaultPlan:
         if (running := self._running()) and not self.over:
             self.crash(self.random.choice(running))
 
-    def crash(self, broker: BrokerHost, step: int = 0) -> None:
+    def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
         self.counts["crash"] += 1
         self.watcher.fault_at(list(broker.ends.values()), step or broker.last_kind, crash=True)
         broker.crash()
         self.watcher.crashed(broker)
+        self._restart_later(broker, least_s)
+
+    def _restart_later(self, broker: BrokerHost, least_s: float = 0.0) -> None:
         # Mostly back before its neighbours give it up, sometimes not.
         down_s = self.random.uniform(0.1, 0.7 * self.lost_after_s)
         if self.random.random() < 0.2:
             down_s += self.lost_after_s
-        self.world.after(down_s, self._restart, broker)
+        self.world.after(max(down_s, least_s), self._restart, broker)
+
+    def _disk_fault(self, _: object) -> None:
+        running = [broker for broker in self._running() if broker.journal is not None]
+        if running and not self.over:
+            broker = self.random.choice(running)
+            assert broker.journal is not None
+            faults = broker.journal.faults()
+            name = self.random.choice(sorted(faults))
+            self.counts[name] += 1
+            faults[name]()
+            if name == "full disk":
+                self.world.after(self.random.uniform(0.5, 5.0), lambda _: broker.make_room(), None)
 
     def _restart(self, broker: BrokerHost) -> None:
-        if not broker.up and not broker.left:
+        if not broker.up and not broker.left and broker not in self.given_up:
             broker.start()
 
     def _switch(self, _: object) -> None:
@@ -162,7 +208,7 @@ class FaultPlan:
 
     def _aim(self, _: object) -> None:
         if not self.over:
-            aims = [cls.kind for cls in MOVES] if self.moving and self.random.random() < 0.7 else AIMS
+            aims = [cls.kind for cls in MOVES] if self.moving and self.random.random() < 0.7 else self.aims
             if self.wandering and self.random.random() < 0.7:
                 aims = list(STEPS)
             kind = aims[(self.world.seed + self.counts["aim"] * 7) % len(aims)]
@@ -195,6 +241,36 @@ class FaultPlan:
     def _quick_disk(self, broker: BrokerHost) -> None:
         broker.disk.slow = 1.0
 
+    def _clock_jump(self, _: object) -> None:
+        if not self.over:
+            self.counts["clock jump"] += 1
+            self.random.choice(self.brokers).jump_s += self.random.choice((-3600.0, -30.0, 30.0, 86_400.0))
+
+    def _disk_error(self, _: object) -> None:
+        if (running := self._running()) and not self.over:
+            self.counts["disk error"] += 1
+            self.random.choice(running).disk.fails = True
+
+    def _stopped_by_disk(self, broker: BrokerHost) -> None:
+        self.counts["stopped by its disk"] += 1
+        self.crash(broker)
+
+    def _lasting(self, _: object) -> None:
+        """Half of those that stay may be lost; the others must go on without them."""
+        running = [broker for broker in self._running() if broker not in self.given_up]
+        if self.over or 2 * len(running) <= len(self.brokers) + 1:
+            return
+        broker = self.random.choice(running)
+        self.given_up.add(broker)
+        self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
+        if self.random.random() < 0.5:
+            self.counts["dead for good"] += 1
+            broker.crash()
+            self.watcher.crashed(broker)
+        else:
+            self.counts["cut off for good"] += 1
+            self.network.strand(broker)
+
     def _leave(self, _: object) -> None:
         candidates = [
             broker for broker in self._running()[1:] if broker.core is not None and broker.core.ready
@@ -220,6 +296,13 @@ class FaultPlan:
             self.watcher.fault_at([end])
             told, other = self.random.random() < 0.7, self.random.random() < 0.7
             self.network.break_connection(end, told=told, other_told=other)
+
+    def _one_way(self, _: object) -> None:
+        if (links := self._links(self.random.random() < 0.3)) and not self.over:
+            end = self.random.choice(links)
+            self.counts["one way"] += 1
+            self.watcher.fault_at([end])
+            self.network.break_one_way(end if end.other is None or self.random.random() < 0.5 else end.other)
 
     def _client_break(self, _: object) -> None:
         self._break(_, clients=True)
@@ -270,6 +353,46 @@ class FaultPlan:
             else:
                 app.host.crash()
             self.world.after(self.random.uniform(0.1, 5.0), self._client_restart, app)
+
+    def _together(self, _: object) -> None:
+        """A publisher's first broker is cut off from its neighbours, and when something is on its disk and
+        nowhere else both die: it must still arrive."""
+        apps = [
+            app for app in self.apps if app.host.durable and app.publishes and app.host.session is not None
+        ]
+        if apps and not self.over:
+            app = self.random.choice(apps)
+            if (broker := self._first_broker(app)) is not None:
+                for end in broker.ends.values():
+                    if end.other is not None and isinstance(end.other.host, BrokerHost):
+                        self.network.clog(end, self.world.now + CUT_OFF_S)
+                chance = self.random.random()
+                if chance < 0.5:
+                    broker.disk.slow = 200.0
+                elif chance < 0.7 and broker.journal is not None:
+                    broker.journal.disk.fail_syncs = 1
+                self._await_persisted((app, TRIES))
+
+    def _first_broker(self, app: App) -> BrokerHost | None:
+        session = app.host.session
+        name = "" if session is None or app.host.end is None else session.broker_name
+        return next((broker for broker in self._running() if broker.name == name), None)
+
+    def _await_persisted(self, waiting: tuple[App, int]) -> None:
+        app, tries = waiting
+        session, broker = app.host.session, self._first_broker(app)
+        if self.over or session is None or broker is None:
+            return
+        if session.outgoing.persisted > session.outgoing.settled:
+            self.counts["publisher and broker"] += 1
+            app.host.crash()
+            self.world.after(self.random.uniform(0.1, 5.0), self._client_restart, app)
+            if broker.journal is not None and self.random.random() < 0.3:
+                self.counts["rot"] += 1
+                broker.journal.rot(tail=True)
+            self.crash(broker, least_s=2 * CUT_OFF_S)  # when what was on its way has arrived
+        elif tries:
+            self.world.after(LOOK_S, self._await_persisted, (app, tries - 1))
 
     def _relocate(self, _: object) -> None:
         """Not a fault, but at any time: a publisher is asked to move to any broker."""
@@ -351,12 +474,12 @@ class FaultPlan:
         if self.over or broker.core is None or not looks:
             return
         mover = next(b for b in broker.core.behaviours if isinstance(b, MoveCommands))
-        passage = mover.moves.passage
-        if passage is None or not passage.turned:
+        move = mover.moves.state
+        if move is None or not move.turned:
             self.world.after(LOOK_S, self._slow_when_turned, (broker, looks - 1))
             return
         for end in broker.ends.values():
-            if end.other is not None and identify(end.other.host.name) == passage.old:
+            if end.other is not None and identify(end.other.host.name) == move.old:
                 self.counts["slow move"] += 1
                 self.network.clog(end, self.world.now + self.random.uniform(0.3, 0.9))
 

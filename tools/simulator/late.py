@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from grapevine.wire.messages import Message
 from grapevine.wire.relocation import MigrationUpdate, Relocate, RelocateEnd
-from overlay.clients.client import Client
+from overlay.data.client import Client
 from tools.simulator.broker import BrokerHost
 from tools.simulator.network import End
 

@@ -9,24 +9,45 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from grapevine.wire.messages import Subscribe, Subscription
+from grapevine.client.session.duplicates import Duplicates
+from grapevine.wire.channels import SubscribeChannel
+from grapevine.wire.messages import Message, Subscribe, Subscription
+from overlay.channels.dataset_log import MemoryDatasetLog
+from overlay.channels.frontend import FrontEndSubscription
+from overlay.channels.records import JournalRecords
+from overlay.data.duplicates import LastSeen
+from overlay.gather import Gather
+from overlay.links.incoming import Incoming
 from overlay.links.outgoing import Chunk, Outgoing
-from overlay.links.session import Peer
-from overlay.links.soft import Soft, Stage
+from overlay.links.session import Link, Session
+from overlay.outputs import Outputs
 from overlay.relocate.migration import Migration
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.excludes import Narrowed
 from overlay.softlinks.planes import Planes
 from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import Soft, Stage
 from overlay.softlinks.table import WorkingTable
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.anchors import onward
 from overlay.tree.announcements import Announcement
 from overlay.tree.covering import Announced
+from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
+from overlay.tree.tombstones import Tombstones
 from tools.simulator.apps import App
+from tools.simulator.disk_mutants import DISK_MUTANTS
+from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
+from tools.simulator.ring_mutants import RING_MUTANTS
 
-Replacement = tuple[type[Any], str, Callable[..., Any]]
+Replacement = tuple[Any, str, Any]  # a class or a module, what of it, and by what
+
+
+def _newer_sent() -> list[Replacement]:
+    def send(self: Outputs, message: Message, *links: Link) -> None:
+        self.out.sends.append((message, tuple(link.number for link in links)))
+
+    return [(Outputs, "send", send)]
 
 
 def _no_reannouncement() -> list[Replacement]:
@@ -39,6 +60,65 @@ def _no_reannouncement() -> list[Replacement]:
 
 def _early_confirmation() -> list[Replacement]:
     return [(Announcement, "notify", lambda self, number, gather, peer: None)]
+
+
+def _confirmation_discharged_by_suspension() -> list[Replacement]:
+    def hasty(self: Gather, session: Session, now: float) -> None:
+        self.lose(session, now)
+
+    return [(Gather, "suspend", hasty)]
+
+
+def _lost_link_settles_silently() -> list[Replacement]:
+    return [(Tombstones, "bury", lambda self, peer: False), (Tombstones, "_adopted", lambda self, *_: None)]
+
+
+def _tombstone_forgotten_early() -> list[Replacement]:
+    def hasty(self: Tombstones, session: Session, now: float) -> None:
+        if isinstance(session, Peer):
+            self._forget(session, now)
+
+    return [(Tombstones, "link_lost", hasty)]
+
+
+def _cuts_thrown_away() -> list[Replacement]:
+    def deaf(self: Outgoing, cuts: Any, settled: int, later: int = 0) -> bool:
+        return True
+
+    return [(Outgoing, "cut_by", deaf)]
+
+
+def _covered_dropped_on_path_change() -> list[Replacement]:
+    def forgetful(self: Announced, number: int, now: float) -> None:
+        if (coverer := self.coverer.pop(number, None)) is not None:
+            del self.covers[coverer][number]
+
+    repeat = Announced.repeat
+
+    def dropping(self: Announced, number: int, now: float) -> None:
+        if number in self.coverer:
+            forgetful(self, number, now)
+        else:
+            repeat(self, number, now)
+
+    return [(Announced, "repeat", dropping)]
+
+
+def _fresh_dropped_as_repeated() -> list[Replacement]:
+    take = Incoming.take
+
+    def greedy(self: Incoming, first: int, count: int) -> int:
+        repeated = take(self, first, count)
+        return count if 0 <= repeated < count and first % 29 == 0 else repeated
+
+    return [(Incoming, "take", greedy)]
+
+
+def _duplicates_not_recognised() -> list[Replacement]:
+    return [
+        (LastSeen, "first", lambda self, source, sequence: True),
+        (Duplicates, "among", lambda self, publications: []),
+    ]
 
 
 def _tables_kept() -> list[Replacement]:
@@ -88,7 +168,7 @@ def _retention_dropped() -> list[Replacement]:
 
 
 def _complete_before_settled() -> list[Replacement]:
-    return [(Migration, "settled", lambda self, passage: True)]
+    return [(Migration, "settled", lambda self, hop: True)]
 
 
 def _mark_not_handed_over() -> list[Replacement]:
@@ -96,7 +176,7 @@ def _mark_not_handed_over() -> list[Replacement]:
 
 
 def _operation_2_skipped() -> list[Replacement]:
-    return [(Migration, "_relieve", lambda self, passage, now: None)]
+    return [(Migration, "_relieve", lambda self, hop, now: None)]
 
 
 def _operation_3_skipped() -> list[Replacement]:
@@ -124,21 +204,21 @@ def _exclude_list_ignored() -> list[Replacement]:
 
 
 def _promotion_not_settled() -> list[Replacement]:
-    rise = Shortcuts._rise
+    activate = Shortcuts._activate
 
     def hasty(self: Shortcuts, soft: Soft, now: float) -> None:
-        rise(self, soft, now)
-        if soft.stage is Stage.RISING:
-            self._risen(soft)
+        activate(self, soft, now)
+        if soft.stage is Stage.ACTIVATING:
+            self._activated(soft, now)
 
-    return [(Shortcuts, "_rise", hasty)]
+    return [(Shortcuts, "_activate", hasty)]
 
 
 def _anchor_not_adjusted() -> list[Replacement]:
     def stuck(self: Subscriptions, number: int, peer: Peer) -> Announcement:
         item = self.table.entry(number).item
         path = (item.path[0], *onward(item.path, self.core.id, self.delta)[1:])
-        announcement = self.announcements.new(peer)
+        announcement = self.announcements.new(peer, self._find)
         passed_on = Subscription(item.origin, item.serial, item.home, path, item.filter)
         self.core.tell(Subscribe(announcement.stamp, passed_on), peer)
         return announcement
@@ -158,9 +238,42 @@ def _plane_dropped_early() -> list[Replacement]:
     return [(Planes, "empty", lambda self, plane: True)]
 
 
+def _plan_forgotten() -> list[Replacement]:
+    """The plan of an execution is in memory only: who runs it again has other input."""
+    kept = JournalRecords.put
+
+    def put(self: JournalRecords, key: str, value: bytes) -> None:
+        if not key.startswith("plan/"):
+            kept(self, key, value)
+
+    return [(JournalRecords, "put", put)]
+
+
+def _position_kept() -> list[Replacement]:
+    """A broker goes on after what it has sent, not after what has come."""
+    kept = FrontEndSubscription.begin
+
+    def begin(self: FrontEndSubscription, message: SubscribeChannel) -> None:
+        if not hasattr(self, "sent"):
+            kept(self, message)
+
+    return [(FrontEndSubscription, "begin", begin)]
+
+
+def _fed_before_synced() -> list[Replacement]:
+    return [(MemoryDatasetLog, "sync", lambda self: None)]
+
+
 MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "no-reannouncement": _no_reannouncement,
     "early-confirmation": _early_confirmation,
+    "confirmation-discharged-by-suspension": _confirmation_discharged_by_suspension,
+    "lost-link-settles-silently": _lost_link_settles_silently,
+    "tombstone-forgotten-early": _tombstone_forgotten_early,
+    "cuts-thrown-away": _cuts_thrown_away,
+    "covered-dropped-on-path-change": _covered_dropped_on_path_change,
+    "fresh-dropped-as-repeated": _fresh_dropped_as_repeated,
+    "duplicates-not-recognised": _duplicates_not_recognised,
     "tables-kept": _tables_kept,
     "resync-never-removes": _resync_never_removes,
     "covering-per-link": _covering_per_link,
@@ -177,6 +290,13 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "anchor-not-adjusted": _anchor_not_adjusted,
     "bypass-ban-ignored": _bypass_ban_ignored,
     "plane-dropped-early": _plane_dropped_early,
+    "newer-sent": _newer_sent,
+    **DISK_MUTANTS,
+    **ONEHOP_MUTANTS,
+    **RING_MUTANTS,
+    "plan-forgotten": _plan_forgotten,
+    "position-kept": _position_kept,
+    "fed-before-synced": _fed_before_synced,
 }
 
 

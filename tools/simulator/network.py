@@ -2,8 +2,9 @@
 
 A connection has two ends, each with the number by which its host knows it. What is on its way to an end
 lies in that end's `flight` with its time of arrival. A clog or a wall delays frames and never loses one;
-`cut` loses; `close` is what a host does on purpose: everything sent before arrives first. A host may never
-hear that its connection is gone: its own pings have to find out.
+`cut` loses, in one direction if one end alone has it; a host that is `stranded` reaches nobody; `close` is
+what a host does on purpose: everything sent before arrives first. A host may never hear that its connection
+is gone: its own pings have to find out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from random import Random
 
 from grapevine.wire.codec import decode, encode
 from grapevine.wire.drafts import Draft
-from grapevine.wire.messages import Batch, ExcludingBatch, Message, Publication, Publish
+from grapevine.wire.messages import Batch, ExcludingBatch, HomeBatch, LaneBatch, Message, Publication, Publish
 from tools.simulator.latency import Latency
 from tools.simulator.world import WALL_START_S, World
 
@@ -115,6 +116,7 @@ class Network:
         self.codec = codec
         self.hosts: list[Host] = []
         self.walls: list[Wall] = []
+        self.stranded: set[int] = set()  # hosts that reach nobody and are reached by nobody
         self.frames = 0
         self._by_address: dict[str, Host] = {}
 
@@ -132,7 +134,7 @@ class Network:
         """The dialler's end of a new connection. Nobody may be there: then nothing ever answers."""
         end = host.new_end()
         target = self.find(addresses)
-        if target is None or not target.up:
+        if target is None or not target.up or not self.stranded.isdisjoint((host.index, target.index)):
             end.cut = True
             if self.random.random() < 0.5:
                 self._announce(end, self.random.uniform(0.0, 1.0))
@@ -211,6 +213,18 @@ class Network:
         end.flight.append((end.arrived_at, DOWN))
         self.world.at(end.arrived_at, end.arrive)
 
+    def break_one_way(self, end: End) -> None:
+        """What this end says is lost from some frame on; neither side is told."""
+        end.cut = True
+        if end.other is not None:
+            self._lose_suffix(end.other)
+
+    def strand(self, host: Host) -> None:
+        """For good: its connections end in silence."""
+        self.stranded.add(host.index)
+        for end in list(host.ends.values()):
+            self.break_connection(end, told=False, other_told=False)
+
     def host_gone(self, host: Host) -> None:
         """A process died: all its connections break, what was on its way to it is lost."""
         for end in list(host.ends.values()):
@@ -248,6 +262,10 @@ def copied(message: Message) -> Message:
         head = (message.epoch, message.first, message.received, message.settled, message.credit)
         if isinstance(message, ExcludingBatch):
             return ExcludingBatch(*head, copies, list(message.exclusions))
+        if isinstance(message, LaneBatch):
+            return LaneBatch(*head, copies, message.lane, list(message.exclusions))
+        if isinstance(message, HomeBatch):
+            return HomeBatch(*head, copies, list(message.clients))
         return Batch(*head, copies)
     if isinstance(message, Publish):
         return Publish(message.epoch, message.first, [_received(draft) for draft in message.publications])

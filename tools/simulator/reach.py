@@ -18,6 +18,8 @@ def edge(one: int, other: int) -> Edge:
 
 
 class Reach:
+    direct = False  # whether only a link between the two themselves connects brokers
+
     def __init__(self) -> None:
         self.connected: dict[int, set[int]] = {}
         self.held: dict[int, set[int]] = {}

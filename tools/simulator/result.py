@@ -16,7 +16,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: int
     publications: int
     owed: int  # pairs of settled publication and subscription that were checked
-    excused: int  # of these: behind a lost link, or a client that did not keep up
+    excused: int  # pairs that are missing and may be
+    excused_by_reason: dict[str, int] = {}
+    cut: int = 0  # settled publications that their publisher was told not to have reached everybody
+    crying_wolf: int = 0  # of these: everybody who was owed it has it
     faults: dict[str, int]
     faults_by_step: dict[str, int]
     crashes_by_step: dict[str, int]
@@ -26,6 +29,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     memory_mb: int = 0  # the largest that this process has been
     mutant: str = ""
+    strict: bool = False
 
     @property
     def ok(self) -> bool:
@@ -33,4 +37,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     def replay(self) -> str:
         mutant = f" --mutant {self.mutant}" if self.mutant else ""
-        return f"pubctl sim run {self.scenario} --seed {self.seed}{mutant}"
+        return (
+            f"pubctl sim run {self.scenario} --seed {self.seed}{mutant}{' --strict' if self.strict else ''}"
+        )

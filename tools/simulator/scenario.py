@@ -8,17 +8,21 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from overlay.settings import (
+    ChordSettings,
     ClientSettings,
     CoreSettings,
+    JournalSettings,
     LinkSettings,
+    OneHopSettings,
     OverlaySettings,
     RelocationSettings,
     SoftLinkSettings,
+    TopicSettings,
     TreeSettings,
 )
 from tools.simulator.capacity import Capacity
@@ -32,14 +36,18 @@ class ScenarioError(ValueError):
 
 
 class Brokers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    overlay: str = "tree"  # or "onehop"
     count: Whole = (5, 12)
     fanout: int = 3  # children a broker has before the next one gets some
     candidates: int = 2  # addresses of other brokers in a broker's configuration
     delta: Whole = (1, 4)
-    ordered: bool = True
+    ordered: bool | Literal["drawn"] = True
     covering: bool | None = None  # none: drawn
     routing: str = ""  # empty: drawn
     matcher: str = "scan"
+    seeds: int = 0  # on a ring: so many are configured as its first members; 0: all
+    older: float = 0.0  # share that speaks the last protocol only
+    newer: tuple[str, ...] = ()  # messages that count as new, so that there are some
 
 
 class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +86,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     walls: Whole = 0
     pauses: Whole = 0
     slow_disks: Whole = 0
+    disk_faults: Whole = 0  # of a journal's: rot, misdirected and lost writes, failed syncs, no room
     leaves: Whole = 0
     switches: Whole = 0  # of a broker's strategy
     algorithms: Whole = 0  # switches of a broker's POP, GRAPE or neither
@@ -85,14 +94,28 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_pauses: Whole = 0
     client_lazy: Whole = 0
     client_crashes: Whole = 0
+    together: Whole = 0  # crashes of a durable publisher and, right after, of its first broker
     relocations: Whole = 0  # publishers asked to move somewhere
     moves: Whole = 0  # brokers told to take another parent
     slow_moves: Whole = 0  # and whose old link is slow just then
+    one_way: Whole = 0  # links that lose what one side says, and nobody is told
+    clock_jumps: Whole = 0  # of a host's clock: seen by a broker when it starts again
+    disk_errors: Whole = 0  # a sync fails: the broker says so and stops
+    lasting: Whole = 0  # brokers that die, or are cut off from everybody, and are never healed
+
+
+class Durable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept on disk."""
+
+    publications: float = 1.0  # share of the publishers that ask for it
+    segment_bytes: int = 20_000
+    readers: float = 0.0  # share of the subscribers that have a durable subscription too
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     about: str = ""
+    kind: str = "content"  # or "channels" (channels.py)
     seconds: float = 20.0  # of load and faults
     heal_s: float = 120.0  # to come to rest afterwards
     validate_every: int = 1  # bursts of any broker; 0: never
@@ -105,8 +128,12 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: Faults = Faults()
     links: LinkSettings = LinkSettings()  # the brokers' own sections
     attachments: ClientSettings = ClientSettings()
+    chord: ChordSettings = ChordSettings()
+    topics: TopicSettings = TopicSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
     relocation: RelocationSettings = RelocationSettings()
+    durable: Durable | None = None  # none: the brokers have no journal
+    onehop: OneHopSettings = OneHopSettings()
 
 
 def draw(span: Whole, random: Random) -> int:
@@ -122,13 +149,16 @@ def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...
     brokers = scenario.brokers
     covering = random.random() < 0.8 if brokers.covering is None else brokers.covering
     routing = brokers.routing or ("advertisements" if random.random() < 0.75 else "flooding")
+    ordered = random.random() < 0.5 if brokers.ordered == "drawn" else brokers.ordered
     return CoreSettings(
-        overlay=OverlaySettings(ordered=brokers.ordered, delta=draw(brokers.delta, random)),
+        overlay=OverlaySettings(brokers.overlay, ordered, draw(brokers.delta, random)),
         tree=TreeSettings(neighbours, routing, covering),
         links=scenario.links,
         clients=scenario.attachments,
         softlinks=scenario.softlinks,
         relocation=scenario.relocation,
+        journal=JournalSettings(scenario.durable.segment_bytes) if scenario.durable else JournalSettings(),
+        onehop=scenario.onehop,
     )
 
 

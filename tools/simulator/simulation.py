@@ -1,8 +1,8 @@
 """One run: a world from a scenario and a seed, through its phases.
 
-Safety: load and faults, judged by the oracle as it happens. Liveness: everything is healed; the overlay
-must come to rest, everything must be settled, a fresh publication must reach exactly its subscribers, the
-tables must be what brute force says, and when everybody has left nothing may remain.
+Safety: load and faults, judged by the oracle as it happens. Liveness: everything is healed that is not lost
+for good; the overlay must come to rest, everything must be settled, a fresh publication must reach exactly
+its subscribers, the tables must be what brute force says, and when everybody has left nothing may remain.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ from grapevine.client.session import SessionSettings
 from grapevine.wire.identity import identify
 from matching.interface import Matcher
 from overlay.core import Core
-from overlay.profiles import tree_broker
-from tools.simulator import tables
+from overlay.journal.streams import Streams
+from overlay.outbox import Kept
+from overlay.profiles import Start, build
+from overlay.tree.tombstones import PATIENCE
 from tools.simulator.apps import App
-from tools.simulator.broker import BrokerHost, Known
+from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
+from tools.simulator.cluster import MATCHER
 from tools.simulator.digest import Digest
-from tools.simulator.faults import FaultPlan
+from tools.simulator.forms import FORMS
+from tools.simulator.journal import SimulatedJournal
 from tools.simulator.latency import latency
 from tools.simulator.matchers import matcher_named
 from tools.simulator.network import Network
-from tools.simulator.oracle import Oracle
 from tools.simulator.result import Result
-from tools.simulator.scenario import Scenario, core_settings, draw, draw_float
+from tools.simulator.scenario import Scenario, draw, draw_float
+from tools.simulator.versions import counted_as_new, protocols
 from tools.simulator.watcher import Watcher
 from tools.simulator.workloads import workload
 from tools.simulator.world import World
@@ -42,9 +46,16 @@ SLICES = 40  # of the load, for measuring speed
 BANS_S = 12.0  # a ban on soft links outlives the broker it protected by this and two lost links
 
 
+def streams_of(core: Core) -> Streams | None:
+    return next((one for one in core.behaviours if isinstance(one, Streams)), None)
+
+
 class Simulation:
-    def __init__(self, scenario: Scenario, seed: int, *, codec: bool | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, seed: int, *, codec: bool | None = None, strict: bool = False
+    ) -> None:
         self.scenario = scenario
+        self.form = FORMS[scenario.brokers.overlay]
         self.seed = seed
         self.world = world = World(seed)
         wires = scenario.network
@@ -57,21 +68,41 @@ class Simulation:
         )
         self.digest = Digest()
         self._indices: dict[str, int] = {}
-        self.oracle = Oracle(world, self._indices, scenario.judge_every)
+        self.oracle = self.form.oracle(world, self._indices, scenario.judge_every)
+        self.oracle.strict = strict
         self.watcher = Watcher(self.oracle, scenario.validate_every)
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
         self.apps = self._make_apps(world.stream("clients"))
         self.oracle.serves = self._serves
+        self.oracle.disk_told = self._disk_told
+        self.oracle.stream_told = self._stream_told
         self.messages_per_s = 0.0
-        lost_after_s = scenario.links.lost_after_s
-        self.faults = FaultPlan(
+        plan, lost_after_s = self.form.faults(scenario)
+        self.faults = plan(
             world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
         )
+        self.faults.aims = self.form.aims
 
     def _serves(self, broker: int, client: ClientHost) -> bool:
         core = self.brokers[broker].core
         return core is not None and identify(client.name) in core.clients
+
+    def _disk_told(self, broker: int) -> bool:
+        """Whether a loss there is excused: damage was done to it, and reported; or it lied about a sync."""
+        journal = self.brokers[broker].journal
+        if journal is None:
+            return False
+        damaged = journal.disk.faults.keys() & {"rot", "misdirected"}
+        return (journal.reported > 0 and bool(damaged)) or journal.lied
+
+    def _stream_told(self, broker: int) -> bool:
+        """Whether a gap is in order: there is damage, no room at some time, or a lie."""
+        journal = self.brokers[broker].journal
+        if journal is None:
+            return False
+        damaged = journal.disk.faults.keys() & {"rot", "misdirected"}
+        return journal.was_full or journal.lied or bool(damaged)
 
     # --- making -------------------------------------------------------------------------------------
 
@@ -89,37 +120,33 @@ class Simulation:
                 digest=self.digest,
                 capacity=scenario.capacity,
             )
+            if scenario.durable is not None:
+                broker.journal = SimulatedJournal(self.world.stream(f"journal b{number}"))
             broker.skew_s = random.uniform(-1, 1) * scenario.network.skew_s
             self._indices[broker.name] = broker.index
             self.watcher.add_broker(broker)
             brokers.append(broker)
-        self._neighbours = [self._candidates(number, random) for number in range(count)]
+        self._addresses = [self.form.addresses(scenario, n, count, random) for n in range(count)]
+        self.protocols = protocols(count, scenario.brokers.older, self.world.stream("versions"))
         return brokers
 
-    def _candidates(self, number: int, random: Random) -> tuple[str, ...]:
-        """Addresses of earlier brokers, so that what is configured is a tree whichever one answers."""
-        if number == 0:
-            return ()
-        parent = (number - 1) // self.scenario.brokers.fanout
-        others = [other for other in range(number) if other != parent]
-        random.shuffle(others)
-        chosen = [parent, *others[: self.scenario.brokers.candidates - 1]]
-        return tuple(f"sim://b{other}" for other in chosen)
-
-    def _build(self, broker: BrokerHost, incarnation: int, known: Known) -> Core:
-        settings = core_settings(self.scenario, self.world.stream("settings"), self._neighbours[broker.index])
-        core = tree_broker(
-            broker.name,
-            incarnation,
-            settings,
-            self.world.stream(f"core {broker.name} {incarnation}"),
-            (broker.address,),
-            known,
-            self.matcher,
-            parent=str(broker.disk.kept.get("parent", "")),
-            coordinator=broker.index == 0,
-            places=broker.disk.kept.get("places", ()),  # type: ignore[arg-type]
+    def _build(self, broker: BrokerHost, incarnation: int, kept: Kept) -> Core:
+        addresses = self._addresses[broker.index]
+        settings = self.form.settings(self.scenario, self.world.stream("settings"), addresses)
+        core = build(
+            Start(
+                broker.name,
+                incarnation,
+                settings,
+                self.world.stream(f"core {broker.name} {incarnation}"),
+                (broker.address,),
+                self.matcher,
+                kept,
+                self.form.roles(self.scenario, broker.index),
+                opened=None if broker.journal is None else broker.journal.open(incarnation),
+            )
         )
+        core.protocol = self.protocols[broker.index]
         self.oracle.flooding = settings.tree.routing == "flooding"
         self.oracle.ordered = settings.overlay.ordered
         self.watcher.attach(broker, core)
@@ -133,7 +160,8 @@ class Simulation:
 
     def _make_app(self, number: int, publishes: bool, random: Random) -> App:
         clients, load = self.scenario.clients, self.scenario.load
-        homes = random.sample(self.brokers, min(clients.brokers, len(self.brokers)))
+        taking = [b for b in self.brokers if self.form.roles(self.scenario, b.index) != MATCHER]
+        homes = random.sample(taking, min(clients.brokers, len(taking)))
         window = draw(clients.window, random)
         host = ClientHost(
             self.world,
@@ -149,6 +177,12 @@ class Simulation:
         )
         host.skew_s = random.uniform(-1, 1) * self.scenario.network.skew_s
         self.watcher.add_client(host)
+        if self.scenario.durable is not None:
+            host.durable = random.random() < self.scenario.durable.publications
+            if not publishes and random.random() < self.scenario.durable.readers:
+                host.durable_filter = workload(load.kind).subscription(
+                    self.world.stream(f"durable c{number}")
+                )
         subscribes = not publishes or random.random() < clients.mixed
         return App(
             host,
@@ -166,20 +200,44 @@ class Simulation:
         """All phases; whatever a broker or a session raises on the way is a violation."""
         began = perf_counter()
         try:
-            self.safety()
-            if self.settle():
-                self.oracle.judge()
-                self.fresh()
-                self.forget()
-                tables.compare(self)
-                self.finish()
-            else:
-                self.oracle.judge()
+            with counted_as_new(self.scenario.brokers.newer):
+                self.phases()
         except Exception as error:
             where = extract_tb(error.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno} {where.name}"
             self.oracle.violation(f"raised {error!r} at {place}")
         return self.result(perf_counter() - began)
+
+    def phases(self) -> None:
+        self.safety()
+        if self.settle():
+            self._collect_streams()
+            self.oracle.judge()
+            self.fresh()
+            self._end_streams()
+            if not self.faults.given_up:
+                self.forget()
+                self.form.compare(self)
+                self.finish()
+        else:
+            self.oracle.judge()
+
+    def _collect_streams(self) -> None:
+        for broker in self.brokers:
+            if broker.core is not None:
+                self.oracle.streams.collect(broker.index, broker.core)
+
+    def _end_streams(self) -> None:
+        """Administrators remove them, so that nothing may remain in the end."""
+        for app in self.apps:
+            app.host.durable_filter = None
+            if app.host.reader is not None and app.host.session is not None:
+                app.host.reader.ended = True
+        for broker in self.brokers:
+            if broker.core is not None and (streams := streams_of(broker.core)) is not None:
+                for stream in list(streams.journal.contents.streams.values()):
+                    streams.end(stream, broker.clock())
+                broker.wake()
 
     def safety(self) -> None:
         self.start()
@@ -225,7 +283,8 @@ class Simulation:
     def _unrest(self) -> list[str]:
         """Who has not come to rest, and why."""
         unrest = [f"{app.host.name} is not idle" for app in self.apps if not app.idle]
-        staying = [broker for broker in self.brokers if not broker.left]
+        gone = self.faults.given_up
+        staying = [broker for broker in self.brokers if not broker.left and broker not in gone]
         for broker in staying:
             core = broker.core
             if core is None or not core.ready:
@@ -238,11 +297,11 @@ class Simulation:
             streams = [client.deliveries for client in core.clients.values()]
             if any(stream.in_flight or stream.backlog for stream in streams):
                 unrest.append(f"{broker.name} has deliveries under way")
+            if core.journal is not None and core.journal.contents.custody.items:
+                unrest.append(f"{broker.name} has custody of something")
             missed = [peer.name for peer in core.peers.values() if peer.link is None]
             unrest += [f"{broker.name} misses {name}" for name in missed]
-        if not self.oracle.reach.is_tree(len(staying)):
-            unrest.append("the brokers are not one tree")
-        return unrest
+        return unrest + self.form.unrest(self)
 
     def fresh(self) -> None:
         """Now everything must be exact."""
@@ -252,12 +311,13 @@ class Simulation:
                 app.publish(FRESH)
         if not self.world.run_while(self._restless, self.world.now + self.scenario.heal_s, STEP_S):
             self.oracle.violation("fresh publications did not settle: " + ", ".join(self._unrest()))
-        self.oracle.judge_exact(first)
+        self._collect_streams()
+        self.oracle.judge_exact(first, whole=not self.faults.given_up)
 
     def forget(self) -> None:
-        """Give everybody the time to notice links that ended in silence and to give them up."""
+        """Give everybody the time to notice links that ended in silence, and to forget what they leave."""
         links = self.scenario.links
-        self.world.run(self.world.now + links.lost_after_s + 5 * links.ping_s)
+        self.world.run(self.world.now + (1 + PATIENCE) * links.lost_after_s + 5 * links.ping_s)
 
     def finish(self) -> None:
         """Everybody leaves; nothing may remain."""
@@ -265,7 +325,12 @@ class Simulation:
             app.host.stop()
         self.forget()
         self.world.run(self.world.now + 2 * self.scenario.links.lost_after_s + BANS_S)
-        tables.compare_empty(self)
+        self.form.compare_empty(self)
+
+    def _faults(self) -> dict[str, int]:
+        """With what the disks have lost and said so."""
+        told = {"durable lost and told": self.oracle.told_lost} if self.oracle.told_lost else {}
+        return {**self.faults.counts, **told}
 
     def result(self, seconds: float) -> Result:
         return Result(
@@ -278,8 +343,12 @@ class Simulation:
             deliveries=self.oracle.deliveries,
             publications=len(self.oracle.publications),
             owed=self.oracle.owed_checked,
-            excused=self.oracle.excused,
-            faults=dict(sorted(self.faults.counts.items())),
+            excused=sum(self.oracle.excused.values()),
+            excused_by_reason={reason: n for reason, n in sorted(self.oracle.excused.items()) if n},
+            cut=self.oracle.cut_count,
+            crying_wolf=self.oracle.crying_wolf,
+            strict=self.oracle.strict,
+            faults=dict(sorted(self._faults().items())),
             faults_by_step=dict(sorted(self.watcher.faults_by_step.items())),
             crashes_by_step=dict(sorted(self.watcher.crashes_by_step.items())),
             violations=list(self.oracle.violations),

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 from grapevine.filters.normal import Filter
 from grapevine.wire.messages import Subscription
 from matching.relations import covers, overlaps
-from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Peer
+from overlay.data.client import Client
 from overlay.tree.advertisements import Advertisements
+from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.table import Entry, Key
 from tools.simulator.broker import BrokerHost

@@ -11,14 +11,17 @@ from grapevine.wire.identity import identify
 from grapevine.wire.messages import KINDS, LeaveDone, Message, Publish
 from grapevine.wire.relocation import MigrationComplete
 from overlay.behaviour import Quiet
-from overlay.clients.client import Client
 from overlay.core import Core
-from overlay.links.session import Peer, Session
-from overlay.tree.publications import Publications
-from tools.simulator.broker import BrokerHost
+from overlay.data.client import Client
+from overlay.data.path import Publications
+from overlay.links.session import Remote, Session
+from overlay.onehop.member import Member
+from overlay.tree.peer import Peer
+from tools.simulator.broker import DISK_FAILED, BrokerHost
 from tools.simulator.clients import ClientHost
 from tools.simulator.network import End
-from tools.simulator.oracle import Life, Oracle
+from tools.simulator.oracle import Oracle
+from tools.simulator.owed import Life
 
 NAMES = {kind: message.__name__ for kind, message in KINDS.items()}
 
@@ -26,11 +29,11 @@ NAMES = {kind: message.__name__ for kind, message in KINDS.items()}
 class Losses(Quiet):
     """Attached to a core to hear of links that are given up."""
 
-    def __init__(self, lost: Callable[[Peer], None]) -> None:
+    def __init__(self, lost: Callable[[Remote], None]) -> None:
         self._lost = lost
 
     def link_lost(self, session: Session, now: float) -> None:
-        if isinstance(session, Peer):
+        if isinstance(session, Peer | Member):
             self._lost(session)
 
 
@@ -48,6 +51,7 @@ class Watcher:
         self.oracle = oracle
         self.aim: Aim | None = None
         self.on_aim: Callable[[BrokerHost, Aim], None] = lambda broker, aim: None
+        self.on_disk_failed: Callable[[BrokerHost], None] = lambda broker: None
         self.faults_by_step: Counter[str] = Counter()
         self.crashes_by_step: Counter[str] = Counter()
         self.validated = 0
@@ -71,6 +75,7 @@ class Watcher:
     def attach(self, broker: BrokerHost, core: Core) -> None:
         """A broker has started with this core."""
         self._attached[broker.index] = {}
+        self.oracle.custody.attach(broker.index, core)
         core.add(Losses(lambda peer: self._lost(broker, peer)))
 
     # --- Watch --------------------------------------------------------------------------------------
@@ -78,6 +83,9 @@ class Watcher:
     def before(self, broker: BrokerHost, end: End, message: Message) -> bool:
         if not self._passes(broker, message, False):
             return False
+        if broker.core is not None and message.gate.since > broker.core.protocol:
+            kind, protocol = NAMES[message.kind], broker.core.protocol
+            self.oracle.violation(f"{broker.name}, which speaks protocol {protocol}, was sent {kind}")
         if message.kind == Publish.kind:
             self._accepted(broker, end, message)  # type: ignore[arg-type]
         elif message.kind == LeaveDone.kind:
@@ -92,11 +100,7 @@ class Watcher:
     def after(self, broker: BrokerHost) -> None:
         core = broker.core
         assert core is not None
-        synced = frozenset(
-            self._brokers[peer.id].index
-            for peer in core.peers.values()
-            if peer.link is not None and peer.synced_by_us and peer.synced_by_peer and not peer.retiring
-        )
+        synced = frozenset(self._brokers[peer.id].index for peer in core.peers.values() if peer.connected)
         self.oracle.links_seen(broker.index, synced)
         self._look_at_clients(broker, core)
         self._steps += 1
@@ -105,7 +109,9 @@ class Watcher:
 
     def stopped(self, broker: BrokerHost, reason: str) -> None:
         self.crashed(broker)
-        if broker.name not in self.expected_stops:
+        if reason == DISK_FAILED:
+            self.on_disk_failed(broker)
+        elif broker.name not in self.expected_stops:
             self.oracle.violation(f"{broker.name} stopped: {reason}")
 
     def left(self, broker: BrokerHost) -> None:
@@ -196,12 +202,13 @@ class Watcher:
         if (client := self._of(session)) is not None:
             self.oracle.session_ended((client.index, client.life), broker.index)
 
-    def _lost(self, broker: BrokerHost, peer: Peer) -> None:
+    def _lost(self, broker: BrokerHost, peer: Remote) -> None:
         other = self._brokers[peer.id].index
         # After all that was held was handed on, or by a move when nothing is left on the old link. Who never
         # heard that the other is done has lost a link like any other.
         farewell = (broker.index, peer.number) in self._farewells and self._brokers[peer.id].left
-        if (farewell and not peer.held) or peer.retiring:
+        retiring = isinstance(peer, Peer) and peer.retiring
+        if (farewell and not peer.held) or retiring:
             self.oracle.reach.drop(broker.index, other)
         else:
             self.oracle.link_lost(broker.index, other)

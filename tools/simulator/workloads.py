@@ -100,6 +100,23 @@ class Zipf:
         return Filter(((_equal("topic", self.topic(random)),),))
 
 
+class Topics(Zipf):
+    """A few topics, with something beside them that filters ask for as well."""
+
+    def __init__(self) -> None:
+        super().__init__(12, 0.7)
+
+    def publication(self, random: Random, advertisement: Filter) -> Attributes:
+        return {"topic": f"t{self.topic(random)}", "price": random.randrange(10)}
+
+    def subscription(self, random: Random) -> Filter:
+        topics = sorted({f"t{self.topic(random)}" for _ in range(random.choice((1, 1, 2, 4)))})
+        asked = _equal("topic", topics[0]) if len(topics) == 1 else Predicate("topic", Op.IN, tuple(topics))
+        if random.random() < 0.3:
+            return Filter((conjunction(asked, _between("price", random.randrange(8), None)),))
+        return Filter(((asked,),))
+
+
 class Ranges:
     """Points uniform in k dimensions of length 1,000; a subscription is a box, a quarter wide by default."""
 
@@ -152,7 +169,13 @@ class Random_:
 
 
 def workload(kind: str) -> Workload:
-    kinds: dict[str, type[Workload]] = {"quotes": Quotes, "zipf": Zipf, "ranges": Ranges, "random": Random_}
+    kinds: dict[str, type[Workload]] = {
+        "quotes": Quotes,
+        "zipf": Zipf,
+        "topics": Topics,
+        "ranges": Ranges,
+        "random": Random_,
+    }
     if kind not in kinds:
         raise ValueError(f"workload is one of {', '.join(kinds)}, not {kind!r}")
     return kinds[kind]()

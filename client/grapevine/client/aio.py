@@ -11,14 +11,18 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from math import inf
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 import zmq
 
+from grapevine.client import durable as durables
 from grapevine.client import options
+from grapevine.client.channel_readers import AsyncChannelSubscription, confirmed
+from grapevine.client.durable import AsyncDurableSubscription
 from grapevine.client.engine import Engine
 from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
-from grapevine.client.session import AdvertisementState, Message, SubscriptionState
+from grapevine.client.session import AdvertisementState, AttachmentGap, Message, SubscriptionState
+from grapevine.client.session.context import publish_in
 from grapevine.client.waiting import Reader
 from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
@@ -121,11 +125,13 @@ class Client:
         payload: bytes = b"",
         durable: bool = False,
         sequence: int | None = None,
+        context: str | None = None,
     ) -> int:
-        """Hands a publication over and returns its sequence number; waits only while the window is full."""
+        """Hands a publication over and returns its sequence number; waits only while the window is full.
+        `context` is a traceparent, which subscribers find in `Message.context`."""
         if not self._session.can_publish:
             await self._wait(self._engine.has_room, None, "")
-        return self.publish_nowait(attributes, payload, durable, sequence)
+        return self.publish_nowait(attributes, payload, durable, sequence, context)
 
     def publish_nowait(
         self,
@@ -133,13 +139,17 @@ class Client:
         payload: bytes = b"",
         durable: bool = False,
         sequence: int | None = None,
+        context: str | None = None,
     ) -> int:
         """The same where waiting is impossible; asyncio.QueueFull if the window is full."""
         session = self._session
         if not session.can_publish:
             self._engine.check_open()
             raise asyncio.QueueFull("the publish window is full")
-        number = session.publish(attributes, payload, durable, sequence)
+        if context is None:
+            number = session.publish(attributes, payload, durable, sequence)
+        else:
+            number = publish_in(session, context, attributes, payload, durable, sequence)
         if not self._planned:
             self._plan()
         return number
@@ -167,19 +177,42 @@ class Client:
 
     # --- subscribing ------------------------------------------------------------------------------
 
+    @overload
     async def subscribe(
         self,
         filter: str | Filter,
+        timeout: float | None = ...,
+        confirm: Confirm = ...,
+        into: Subscription | None = ...,
+    ) -> Subscription: ...
+    @overload
+    async def subscribe(
+        self, filter: str | Filter | None, timeout: float | None = ..., *, durable: str, **more: Any
+    ) -> AsyncDurableSubscription: ...
+    async def subscribe(
+        self,
+        filter: str | Filter | None,
         timeout: float | None = options.CONFIRM_S,
         confirm: Confirm = "confirmed",
         into: Subscription | None = None,
-    ) -> Subscription:
+        on_gap: Callable[[AttachmentGap], object] | None = None,
+        durable: str | None = None,
+        **more: Any,
+    ) -> Subscription | AsyncDurableSubscription:
         """Returns when every broker that must know knows, or, with confirm="local", when the first does.
 
         With `into`, another subscription of this client, both are read from one queue, which has once what
-        both want; `Message.subscriptions` says who wanted it."""
+        both want; `Message.subscriptions` says who wanted it. `on_gap` is called, by whoever does the
+        client's input and output, when something may have been missed (`Subscription.gaps`).
+
+        With `durable`, a name, see `subscribe_durable`."""
+        if durable is not None:
+            return await self.subscribe_durable(filter, durable, timeout, **more)
+        if filter is None or more:
+            raise TypeError(f"only a durable subscription has {', '.join(more) or 'no filter'}")
         shared = None if into is None else into._state
         state = self._session.subscribe(as_filter(filter), monotonic(), timeout, confirm, shared)
+        state.on_gap = on_gap
         subscription = self._subscriptions[state.number] = Subscription(self, state, into)
         try:
             await self._wait(lambda: self._engine.answered(state.request), None, "")
@@ -188,6 +221,41 @@ class Client:
                 del self._subscriptions[state.number]
             raise
         return subscription
+
+    async def subscribe_durable(
+        self,
+        filter: str | Filter | None,
+        durable: str,
+        timeout: float | None = options.CONFIRM_S,
+        **options_of_it: Any,
+    ) -> AsyncDurableSubscription:
+        """What matches is kept under this name by the broker that this client is attached to, whether the
+        client is there or not, until it is acknowledged. Without a filter: a cursor of the stream `stream`.
+        Options: stream, start, ack, ack_wait_s, in_flight, max_deliver, expires_s, fresh."""
+        wanted = durables.wanted(durable, None if filter is None else as_filter(filter), **options_of_it)
+        durables.check_journal(self._session.journal, self._session.broker_name)
+        reader = self._session.durables.open(wanted)
+        subscription = AsyncDurableSubscription(self, reader)
+        try:
+            await self._wait(lambda: durables.opened(reader), timeout, "not confirmed in time")
+        except BaseException:
+            self._session.durables.close(reader)
+            raise
+        return subscription
+
+    async def subscribe_channel(
+        self,
+        channel: str,
+        parameters: Mapping[str, object] | None = None,
+        after: int | None = None,
+        timeout: float | None = options.CONFIRM_S,
+    ) -> AsyncChannelSubscription:
+        """As the blocking client's."""
+        self._engine.check_open()
+        state = self._session.channels.subscribe(channel, parameters or {}, after, monotonic(), timeout)
+        self._plan()
+        await self._wait(lambda: confirmed(state), None, "")
+        return AsyncChannelSubscription(self, state)
 
     # --- end --------------------------------------------------------------------------------------
 
@@ -279,6 +347,9 @@ class Client:
         more = self._engine.turn()
         if self._session.incoming.touched:
             self._wake_readers()
+        if self._engine.hopeless:
+            for subscription in self._subscriptions.values():
+                subscription._reader.wake()
         if self._goals:
             self._reached()
         # The socket's descriptor tells of changes only: what is there now must be read now.
@@ -337,6 +408,12 @@ class Subscription:
         """Deliveries lost because this client was slow; the broker counts them per client."""
         return self._client.dropped
 
+    @property
+    def gaps(self) -> list[AttachmentGap]:
+        """Where something may be missing: one entry for every time that the session with the broker was lost
+        and the subscription was made anew. Empty: nothing that was settled is missing."""
+        return list(self._state.gaps)
+
     async def next(self, timeout: float | None = None) -> Message | None:
         """The next message, or None if there was none in time."""
         batch = await self.next_batch(1, timeout)
@@ -364,6 +441,7 @@ class Subscription:
                 raise Closed("unsubscribed")
             if client._stopped:
                 raise Closed("the client is closed")
+            client._engine.check_hope()
             await self._reader.wait(deadline)  # also where there is no time: others must have their turn
             if loop.time() >= deadline:
                 return

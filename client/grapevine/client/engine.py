@@ -17,7 +17,7 @@ from grapevine.client.branches import Branches
 from grapevine.client.keys import KeyFileError
 from grapevine.client.link import DOWN, UP, Link
 from grapevine.client.session import Event, Request, Session, State
-from grapevine.errors import Closed, Error, NotAllowed, Unreachable
+from grapevine.errors import Closed, Error, Invalid, NotAllowed, Unreachable
 from grapevine.wire.codec import decode, encode, write
 from grapevine.wire.errors import WireError
 from grapevine.wire.limits import ADDRESSES
@@ -131,7 +131,7 @@ class Engine:
             session.out.clear()
             return
         if not self._unsent:
-            session.flush_out()
+            session.flush_out(monotonic())
         send, unsent = self.link.socket.send, self._unsent
         while unsent:
             try:
@@ -204,11 +204,13 @@ class Engine:
 
     def _on_event(self, event: Event, now: float) -> None:
         if event.what in ("attached", "resumed"):
-            self.error = None
+            self.error, self.hopeless = None, False
             self._failures = self._refusals = 0
             self._named = _dialable(self.session.addresses)
         elif event.what == "promoted":
             self._promote(now)
+        elif event.what == "gap":
+            event.subscription.tell_gap()
         elif event.what == "refused":
             text = f"{event.text or 'refused'} ({event.reason})"
             self._failed(NotAllowed(text) if event.reason in _STUBBORN else Unreachable(text), now)
@@ -261,34 +263,43 @@ class Engine:
     # --- what the shells wait for -----------------------------------------------------------------
 
     def attached(self) -> bool:
-        if self.hopeless and self.error is not None:
-            raise self.error
+        self.check_hope()
         return self.session.state == State.ATTACHED
 
     def answered(self, request: Request) -> bool:
         if request.error is not None:
             raise request.error
+        if not request.done:
+            self.check_hope()
         return request.done
 
     def has_room(self) -> bool:
-        """Half of the window is free: waking a publisher for one place is not worth it."""
         self.check_open()
-        return self.session.outgoing.unsettled * 2 <= self.session.settings.publish_window
+        self.check_hope()
+        return self.session.outgoing.roomy
 
     def flushed(self, number: int, until: str) -> bool:
         """Whether the publications appended up to `number` have come as far as `until`."""
         self.check_open()
         outgoing = self.session.outgoing
         reached: int = getattr(outgoing, REACHED[until])
-        return reached >= min(number, outgoing.appended)
+        if reached >= min(number, outgoing.appended):
+            return True
+        self.check_hope()
+        return False
 
     def check_flush(self, until: str) -> None:
         if until not in REACHED:
-            raise ValueError(f"until={until!r} is none of {', '.join(REACHED)}")
+            raise Invalid(f"until={until!r} is none of {', '.join(REACHED)}")
         if until == "persisted" and self.session.state == State.ATTACHED and not self.session.journal:
             raise NotAllowed(
                 f"the broker {self.session.broker_name} keeps no journal: nothing is ever persisted"
             )
+
+    def check_hope(self) -> None:
+        """Waiting is of no use while every broker refuses us: whoever waits hears why."""
+        if self.hopeless and self.error is not None:
+            raise self.error
 
     def check_open(self) -> None:
         if self.session.state == State.CLOSED:

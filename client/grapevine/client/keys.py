@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
@@ -25,6 +27,7 @@ from grapevine.errors import Error
 
 Read = TypeVar("Read")
 KEY_CHARS = 40  # 32 bytes in Z85
+ANSWER_S = 0.5
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "*")
 
 
@@ -127,6 +130,31 @@ def _brokers(directory: Path) -> list[Entry]:
 def authorised(directory: Path) -> dict[str, Entry]:
     """Every public key in the directory, with who it belongs to."""
     return {entry.public: entry for entry in read_entries(directory) if entry.public}
+
+
+def rival(directory: Path, name: str, public: str, addresses: Iterable[str]) -> str:
+    """Where another broker of this name answers whose entry ours would replace; "" if there is none. What
+    this broker listens on itself it has, since nobody else could."""
+    entry = read_entry(entry_path(directory, Entry(name, "")))
+    if entry is None or (entry.public and entry.public == public):
+        return ""
+    own = set(map(_plain, addresses))
+    return next((a for a in entry.addresses if _plain(a) not in own and _answers(a)), "")
+
+
+def _answers(address: str) -> bool:
+    """Whether somebody listens there."""
+    scheme, _, place = address.partition("://")
+    host, _, port = place.rpartition(":")
+    try:
+        if scheme == "ipc":
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(place)
+        else:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def find_server(directory: Path, address: str) -> Server:

@@ -13,7 +13,7 @@ from pathlib import Path
 import zmq
 
 from grapevine.client.keys import client_keys, find_server
-from grapevine.errors import Error, NotAllowed, Unreachable
+from grapevine.errors import Error, Invalid, NotAllowed, Unreachable
 from grapevine.wire.limits import FRAME_BYTES
 
 SCHEMES = ("tcp://", "ipc://")
@@ -58,7 +58,7 @@ def keep_memory_of_frames() -> None:
 
 def check_address(address: str) -> str:
     if not address.startswith(SCHEMES):
-        raise ValueError(f"{address!r} is not a broker's address: tcp://HOST:PORT or ipc://PATH")
+        raise Invalid(f"{address!r} is not a broker's address: tcp://HOST:PORT or ipc://PATH")
     return address
 
 

@@ -13,6 +13,7 @@ from grapevine.client.engine import Engine
 from grapevine.client.keys import default_directory
 from grapevine.client.link import check_address
 from grapevine.client.session import Session, SessionSettings
+from grapevine.errors import FilterError, Invalid
 from grapevine.filters import Filter, parse
 from grapevine.wire.limits import NAME_BYTES
 from grapevine.wire.messages import DISCONNECT, DROP_NEWEST, DROP_OLDEST
@@ -42,24 +43,26 @@ def make_engine(
 ) -> Engine:
     addresses = [brokers] if isinstance(brokers, str) else list(brokers)
     if not addresses:
-        raise ValueError("no broker to connect to")
+        raise Invalid("no broker to connect to")
     for address in addresses:
         check_address(address)
     if on_slow not in POLICIES:
-        raise ValueError(f"on_slow={on_slow!r} is none of {', '.join(POLICIES)}")
+        raise Invalid(f"on_slow={on_slow!r} is none of {', '.join(POLICIES)}")
     if publish_window < 1 or receive_window < 1:
-        raise ValueError("a window has room for one at least")
+        raise Invalid("a window has room for one at least")
     if incarnation is None:
         incarnation = secrets.randbits(63)
     settings = SessionSettings(publish_window, receive_window, POLICIES[on_slow])
-    return Engine(addresses, Session(_name(name), incarnation, settings), _directory(keys))
+    session = Session(_name(name), incarnation, settings)
+    session.channels.kept = name is not None
+    return Engine(addresses, session, _directory(keys))
 
 
 def _name(name: str | None) -> str:
     if name is None:
         return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     if not name or len(name.encode()) > NAME_BYTES:
-        raise ValueError(f"a client's name has 1 to {NAME_BYTES} bytes")
+        raise Invalid(f"a client's name has 1 to {NAME_BYTES} bytes")
     return name
 
 
@@ -70,4 +73,8 @@ def _directory(keys: Keys) -> Path | None:
 
 
 def as_filter(filter: str | Filter) -> Filter:
-    return parse(filter) if isinstance(filter, str) else filter
+    if isinstance(filter, str):
+        return parse(filter)
+    if not isinstance(filter, Filter):
+        raise FilterError(f'a filter is a text such as "volume > 1000", not {type(filter).__name__}')
+    return filter

@@ -13,16 +13,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
+from typing import Any, overload
 
 import zmq
 
+from grapevine.client import durable as durables
 from grapevine.client import options
+from grapevine.client.channel_readers import ChannelSubscription, confirmed
+from grapevine.client.durable import DurableSubscription
 from grapevine.client.engine import Engine
 from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
-from grapevine.client.session import AdvertisementState, Message, SubscriptionState
+from grapevine.client.session import AdvertisementState, AttachmentGap, Message, SubscriptionState
+from grapevine.client.session.context import publish_in
 from grapevine.client.session.packed import append_packed
 from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
+from grapevine.wire.channels import DriverAnswer
 
 RUN = 1024  # messages that an iterator takes at a time
 TELL = 64  # messages read one by one before the session hears of it
@@ -108,14 +114,19 @@ class Client:
         payload: bytes = b"",
         durable: bool = False,
         sequence: int | None = None,
+        context: str | None = None,
     ) -> int:
-        """Hands a publication over and returns its sequence number; blocks while the window is full."""
+        """Hands a publication over and returns its sequence number; blocks while the window is full.
+        `context` is a traceparent, which subscribers find in `Message.context`."""
         self._lock.acquire()  # half the price of `with`, and this is paid per publication
         try:
             outgoing = self._outgoing
             if outgoing.appended >= outgoing.bound:
                 self._wait_locked(self._engine.has_room, None, "")
-            number = self._publish(attributes, payload, durable, sequence)
+            if context is None:
+                number = self._publish(attributes, payload, durable, sequence)
+            else:
+                number = publish_in(self._session, context, attributes, payload, durable, sequence)
             if self._sleeping:
                 self._wake()
             return number
@@ -160,20 +171,43 @@ class Client:
 
     # --- subscribing ------------------------------------------------------------------------------
 
+    @overload
     def subscribe(
         self,
         filter: str | Filter,
+        timeout: float | None = ...,
+        confirm: Confirm = ...,
+        into: Subscription | None = ...,
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self, filter: str | Filter | None, timeout: float | None = ..., *, durable: str, **more: Any
+    ) -> DurableSubscription: ...
+    def subscribe(
+        self,
+        filter: str | Filter | None,
         timeout: float | None = options.CONFIRM_S,
         confirm: Confirm = "confirmed",
         into: Subscription | None = None,
-    ) -> Subscription:
+        on_gap: Callable[[AttachmentGap], object] | None = None,
+        durable: str | None = None,
+        **more: Any,
+    ) -> Subscription | DurableSubscription:
         """Returns when every broker that must know knows, or, with confirm="local", when the first does.
 
         With `into`, another subscription of this client, both are read from one queue, which has once what
-        both want; `Message.subscriptions` says who wanted it."""
+        both want; `Message.subscriptions` says who wanted it. `on_gap` is called, by whoever does the
+        client's input and output, when something may have been missed (`Subscription.gaps`).
+
+        With `durable`, a name, see `subscribe_durable`."""
+        if durable is not None:
+            return self.subscribe_durable(filter, durable, timeout, **more)
+        if filter is None or more:
+            raise TypeError(f"only a durable subscription has {', '.join(more) or 'no filter'}")
         form, shared = as_filter(filter), None if into is None else into._state
         with self._lock:
             state = self._session.subscribe(form, monotonic(), timeout, confirm, shared)
+            state.on_gap = on_gap
             subscription = self._subscriptions[state.number] = Subscription(self, state)
             try:
                 self._wait_locked(lambda: self._engine.answered(state.request), None, "")
@@ -182,6 +216,58 @@ class Client:
                     del self._subscriptions[state.number]
                 raise
         return subscription
+
+    def subscribe_durable(
+        self,
+        filter: str | Filter | None,
+        durable: str,
+        timeout: float | None = options.CONFIRM_S,
+        **options_of_it: Any,
+    ) -> DurableSubscription:
+        """What matches is kept under this name by the broker that this client is attached to, whether the
+        client is there or not, until it is acknowledged. Without a filter: a cursor of the stream `stream`.
+        Options: stream, start, ack, ack_wait_s, in_flight, max_deliver, expires_s, fresh."""
+        wanted = durables.wanted(durable, None if filter is None else as_filter(filter), **options_of_it)
+        with self._lock:
+            durables.check_journal(self._session.journal, self._session.broker_name)
+            reader = self._session.durables.open(wanted)
+            subscription = DurableSubscription(self, reader)
+            try:
+                self._wait_locked(lambda: durables.opened(reader), timeout, "not confirmed in time")
+            except BaseException:
+                self._session.durables.close(reader)
+                raise
+        return subscription
+
+    def subscribe_channel(
+        self,
+        channel: str,
+        parameters: Mapping[str, object] | None = None,
+        after: int | None = None,
+        timeout: float | None = options.CONFIRM_S,
+    ) -> ChannelSubscription:
+        """Results of a channel for these parameters, from the next execution on, or after a position of an
+        earlier `Result`. A client with a name of its own goes on where it was when it comes back."""
+        with self._lock:
+            self._engine.check_open()
+            channels = self._session.channels
+            state = channels.subscribe(channel, parameters or {}, after, monotonic(), timeout)
+            self._wait_locked(lambda: confirmed(state), None, "")
+        return ChannelSubscription(self, state)
+
+    def ask_back_end(self, verb: str, body: bytes, timeout: float | None = 30.0) -> DriverAnswer:
+        """For the driver of channels: a question to the back end that this client is attached to."""
+        with self._lock:
+            self._engine.check_open()
+            ask = self._session.channels.ask(verb, body)
+            try:
+                self._wait_locked(lambda: ask.done, timeout, f"no answer to {verb!r} in time")
+            finally:
+                self._session.channels.asks.pop(ask.message.request, None)
+        if ask.error is not None:
+            raise ask.error
+        assert ask.answer is not None
+        return ask.answer
 
     # --- end --------------------------------------------------------------------------------------
 
@@ -326,6 +412,12 @@ class Subscription:
         """Deliveries lost because this client was slow; the broker counts them per client."""
         return self._client.dropped
 
+    @property
+    def gaps(self) -> list[AttachmentGap]:
+        """Where something may be missing: one entry for every time that the session with the broker was lost
+        and the subscription was made anew. Empty: nothing that was settled is missing."""
+        return list(self._state.gaps)
+
     def next(self, timeout: float | None = None) -> Message | None:
         """The next message, or None if there was none in time."""
         try:
@@ -358,6 +450,8 @@ class Subscription:
     def _some(self) -> bool:
         if self._state.withdrawn and not self._state.queue:
             raise Closed("unsubscribed")
+        if not self._state.queue:
+            self._client._engine.check_hope()
         return bool(self._state.queue)
 
     def _tell(self, count: int) -> None:

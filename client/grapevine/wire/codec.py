@@ -16,11 +16,12 @@ from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 
+from grapevine.errors import Invalid
 from grapevine.filters.checking import check
 from grapevine.filters.checking import check_attributes as say_what_is_wrong
 from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_MIN, NAME_CHARS
 from grapevine.filters.normal import Value
-from grapevine.wire import feeding, mesh, relocation
+from grapevine.wire import feeding, mesh, onehop, relocation, streams
 from grapevine.wire import messages as wire
 from grapevine.wire.drafts import Draft
 from grapevine.wire.errors import WireError
@@ -40,6 +41,8 @@ _encode_into = msgspec.msgpack.Encoder().encode_into
 _KIND_BYTE: list[bytes] = [bytes((kind,)) for kind in range(256)]
 _BATCH = _KIND_BYTE[wire.Batch.kind]
 _EXCLUDING = _KIND_BYTE[wire.ExcludingBatch.kind]
+_LANE = _KIND_BYTE[wire.LaneBatch.kind]
+_HOME = _KIND_BYTE[wire.HomeBatch.kind]
 _PUBLISH = _KIND_BYTE[wire.Publish.kind]
 _DELIVER = _KIND_BYTE[wire.Deliver.kind]
 
@@ -90,6 +93,37 @@ def write_excluding(
     _encode_into((epoch, first, received, settled, credit, publications, exclusions), buffer, 1)
 
 
+def write_lane(
+    buffer: bytearray,
+    epoch: int,
+    first: int,
+    received: int,
+    settled: int,
+    credit: int,
+    publications: Encoded,
+    lane: int,
+    exclusions: mesh.Exclusions,
+) -> None:
+    """The frame of a LaneBatch as all that is in `buffer`."""
+    buffer[:1] = _LANE
+    _encode_into((epoch, first, received, settled, credit, publications, lane, exclusions), buffer, 1)
+
+
+def write_home(
+    buffer: bytearray,
+    epoch: int,
+    first: int,
+    received: int,
+    settled: int,
+    credit: int,
+    publications: Encoded,
+    clients: Sequence[bytes],
+) -> None:
+    """The frame of a HomeBatch as all that is in `buffer`."""
+    buffer[:1] = _HOME
+    _encode_into((epoch, first, received, settled, credit, publications, clients), buffer, 1)
+
+
 def write_deliver(
     buffer: bytearray,
     epoch: int,
@@ -116,24 +150,49 @@ BAD_ATTRIBUTES = (TypeError, *_BAD_BYTES)
 
 
 def pack_attributes(attributes: Mapping[str, Value]) -> bytes:
-    """The same, with a ValueError for what cannot be encoded."""
+    """The same, with Invalid for what cannot be encoded."""
     try:
         return pack(attributes)
     except BAD_ATTRIBUTES as error:
-        raise ValueError(f"attributes cannot be sent: {error}") from None
+        raise unpackable(attributes, b"", error) from None
+
+
+def unpackable(attributes: Mapping[str, Value], payload: bytes, error: Exception) -> Invalid:
+    """What of a publication cannot be sent, by the name of the attribute where it is one's fault."""
+    try:
+        check_payload(payload)
+        _say_what_is_wrong(attributes)
+    except Invalid as named:
+        return named
+    return Invalid(f"attributes cannot be sent: {error}")
+
+
+def _say_what_is_wrong(attributes: Any) -> None:
+    if not isinstance(attributes, Mapping):
+        raise Invalid(f"attributes are a dictionary of names and values, not {type(attributes).__name__}")
+    try:
+        say_what_is_wrong(attributes)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+
+
+def check_payload(payload: Any) -> None:
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        hint = ": encode it" if isinstance(payload, str) else ""
+        raise Invalid(f"a payload is bytes, not {type(payload).__name__}{hint}")
 
 
 def check_attributes(packed: bytes, attributes: Mapping[str, Value]) -> None:
-    """ValueError for what `decode_attributes` would refuse, so that the sender hears of it."""
-    say_what_is_wrong(attributes)
+    """Invalid for what `decode_attributes` would refuse, so that the sender hears of it."""
+    _say_what_is_wrong(attributes)
     try:
         decode_attributes(packed)
     except WireError as error:
-        raise ValueError(f"attributes cannot be sent: {error}") from None
+        raise Invalid(f"attributes cannot be sent: {error}") from None
 
 
 def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
-    """The attributes in the order given. ValueError for what `decode_attributes` would refuse."""
+    """The attributes in the order given. Invalid for what `decode_attributes` would refuse."""
     packed = pack_attributes(attributes)
     check_attributes(packed, attributes)
     return packed
@@ -237,6 +296,8 @@ def _check_extension(publication: Publication) -> None:
 def _check_hello(hello: wire.Hello) -> None:
     _check_bytes(NAME_BYTES, hello.name, *hello.settings, *hello.settings.values(), *hello.addresses)
     _check_resume(hello.resume)
+    for _, resume in hello.resumes:
+        _check_resume(resume)
 
 
 def _check_attach(attach: wire.Attach) -> None:
@@ -274,6 +335,17 @@ def _check_commit(commit: feeding.CommitBatch) -> None:
     check(commit.advertisement)
 
 
+def _check_stream_request(request: streams.StreamRequest) -> None:
+    _check_bytes(NAME_BYTES, request.stream, request.cursor, request.start)
+    if request.filter is not None:
+        check(request.filter)
+
+
+def _check_stream_state(state: streams.StreamState) -> None:
+    _check_bytes(NAME_BYTES, state.outcome, state.stream)
+    _check_bytes(TEXT_BYTES, state.text)
+
+
 def _check_command(command: wire.Command) -> None:
     _check_bytes(NAME_BYTES, command.verb, *command.arguments)
     for argument in command.arguments.values():
@@ -283,7 +355,7 @@ def _check_command(command: wire.Command) -> None:
             raise WireError("an argument is not a finite number")
 
 
-def _check_excluding(batch: wire.ExcludingBatch) -> None:
+def _check_excluding(batch: wire.ExcludingBatch | wire.LaneBatch) -> None:
     _check_publications(batch.publications)
     place = 0
     for exclusion in batch.exclusions:
@@ -292,6 +364,40 @@ def _check_excluding(batch: wire.ExcludingBatch) -> None:
         place = exclusion.end
     if place > len(batch.publications):
         raise WireError("an exclude list of nothing")
+
+
+def _check_home(batch: wire.HomeBatch) -> None:
+    _check_publications(batch.publications)
+    if len(batch.clients) != len(batch.publications):
+        raise WireError("not one list of clients per publication")
+
+
+def _check_entries(entries: Iterable[onehop.Entry]) -> None:
+    for entry in entries:
+        _check_bytes(NAME_BYTES, entry.name, *entry.addresses)
+        for spans in entry.segments:
+            _check_spans(spans)
+
+
+def _check_spans(spans: Iterable[onehop.Span]) -> None:
+    for span in spans:
+        if span.low != span.low or span.high != span.high:
+            raise WireError("a segment ends at NaN")
+
+
+def _check_fill(fill: onehop.Fill) -> None:
+    for spans in fill.segments:
+        _check_spans(spans)
+
+
+def _check_place(place: onehop.Place) -> None:
+    for placement in place.placements:
+        check(placement.filter)
+
+
+def _check_matched(matched: onehop.Matched) -> None:
+    if any(len(home.positions) != len(home.clients) for home in matched.matches):
+        raise WireError("not one list of clients per position")
 
 
 def _check_deliver(deliver: wire.Deliver) -> None:
@@ -311,11 +417,22 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.Marks: lambda m: _check_cuts(m.cuts),
     wire.Batch: lambda m: _check_publications(m.publications),
     wire.ExcludingBatch: _check_excluding,
+    wire.LaneBatch: _check_excluding,
+    wire.LaneMarks: lambda m: _check_cuts(m.cuts),
+    wire.HomeBatch: _check_home,
+    onehop.Member: lambda m: _check_entries((m.entry,)),
+    onehop.Entries: lambda m: _check_entries(m.entries),
+    onehop.Place: _check_place,
+    onehop.Fill: _check_fill,
+    onehop.Matched: _check_matched,
+    onehop.Offer: lambda m: _check_spans(() if m.span is None else (m.span,)),
+    onehop.Taken: lambda m: _check_spans((m.span,)),
+    onehop.PublisherNews: lambda m: _check_bytes(NAME_BYTES, m.name),
     wire.Leaving: _check_leaving,
     wire.Advertise: lambda m: _check_advertisement(m.advertisement),
     wire.Subscribe: lambda m: check(m.subscription.filter),
     wire.CensusRequest: lambda m: _check_bytes(NAME_BYTES, m.question),
-    wire.CensusAnswer: lambda m: _check_bytes(NAME_BYTES, *m.missing),
+    wire.CensusAnswer: lambda m: _check_bytes(NAME_BYTES, *m.missing, *m.cut_off),
     wire.TraceAnswer: lambda m: _check_bytes(NAME_BYTES, *m.missing),
     wire.Attach: _check_attach,
     wire.Attached: lambda m: _check_bytes(NAME_BYTES, m.broker_name, *m.addresses),
@@ -323,6 +440,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     wire.ClientAdvertise: lambda m: check(m.filter),
     wire.Done: lambda m: _check_answer(m.outcome, m.text),
     wire.Publish: lambda m: _check_publications(m.publications),
+    wire.ExtendedPublish: lambda m: _check_publications(m.publications),
     wire.Deliver: _check_deliver,
     wire.Names: lambda m: _check_bytes(NAME_BYTES, m.name, m.broker_name),
     wire.GoAway: lambda m: _check_bytes(NAME_BYTES, *m.addresses),
@@ -339,6 +457,11 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     feeding.CommitBatch: _check_commit,
     feeding.AbortBatch: lambda m: _check_bytes(NAME_BYTES, m.query),
     feeding.BatchState: lambda m: _check_answer(m.outcome, m.text),
+    streams.Fetch: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
+    streams.Fetched: lambda m: _check_bytes(NAME_BYTES, m.outcome, *(gap.reason for gap in m.gaps)),
+    streams.Acknowledge: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
+    streams.StreamRequest: _check_stream_request,
+    streams.StreamState: _check_stream_state,
     wire.Command: _check_command,
     wire.Answer: lambda m: _check_answer(m.outcome, m.text),
 }

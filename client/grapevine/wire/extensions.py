@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from grapevine.wire.errors import WireError
 from grapevine.wire.limits import EXTENSION_BYTES
 
+TRACEPARENT = 2  # W3C Trace Context, as its text; 1 is a traced publication's (wire/relocation.py)
 CRITICAL = 0x80
 HEADER_BYTES = 3
 VALUE_BYTES = 0xFFFF

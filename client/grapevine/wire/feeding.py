@@ -15,6 +15,7 @@ import msgspec
 
 from grapevine.filters.normal import Filter
 from grapevine.wire.fields import Batch, Body, Count, Id, Name, Number, Rows, Text
+from grapevine.wire.gates import BROKER, PUBLISHER, Carrier, Gate
 from grapevine.wire.limits import STAGED_PARTS
 
 
@@ -22,6 +23,7 @@ class StageBegin(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Opens a stage under the client's own number, or opens it again after a break."""
 
     kind: ClassVar[int] = 200
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     stage: Count
     query: Name
     batch: Batch
@@ -33,6 +35,7 @@ class StagePiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Some rows: publications as in Publish, encoded. `piece` counts from 1."""
 
     kind: ClassVar[int] = 201
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     stage: Count
     piece: Count
     rows: Rows
@@ -43,6 +46,7 @@ class StageEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """That was all: put it on the disk."""
 
     kind: ClassVar[int] = 202
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     stage: Count
     pieces: Count
     rows: Count
@@ -53,6 +57,7 @@ class Staged(msgspec.Struct, frozen=True, array_like=True, gc=False):
     "again": the batch is committed already, nothing of it is wanted; or why the stage is given up."""
 
     kind: ClassVar[int] = 203
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     stage: Count
     pieces: Count
     outcome: Name  # a word of STAGE_OUTCOMES
@@ -77,6 +82,7 @@ class CommitBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Publish these parts under this name; whatever else is staged of the query up to the batch goes."""
 
     kind: ClassVar[int] = 204
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     request: Count
     query: Name
     batch: Batch
@@ -89,6 +95,7 @@ class AbortBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The driver has given the batch up: what is staged of it goes."""
 
     kind: ClassVar[int] = 205
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     request: Count
     query: Name
     batch: Batch
@@ -99,6 +106,7 @@ class BatchState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has been; "dropped"; or why nothing was decided: "missing", "busy", "limit", "not-allowed"."""
 
     kind: ClassVar[int] = 206
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     request: Count
     outcome: Name  # a word of BATCH_OUTCOMES
     rows: Count = 0
@@ -114,6 +122,7 @@ class NoteNumbers(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Keep the numbers of this publisher from now on; answered when they are on disk as they stand."""
 
     kind: ClassVar[int] = 207
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     request: Count
     publisher: Id
     incarnation: Id
@@ -123,6 +132,7 @@ class NumbersNoted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Everything up to this sequence number was published and is settled; 0: nothing is known."""
 
     kind: ClassVar[int] = 208
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     request: Count
     sequence: Count
 

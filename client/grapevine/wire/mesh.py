@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.wire.fields import Addresses, Count, Id, Name, Seconds, Text
+from grapevine.wire.gates import BROKER, Carrier, Gate
 from grapevine.wire.limits import BATCH_PUBLICATIONS, NEARBY_BROKERS, PATH_BROKERS
 
 
@@ -52,6 +53,7 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sender and what is behind it, Delta - 1 hops deep, nearest first. Sent again when it changes."""
 
     kind: ClassVar[int] = 80
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     branch: Branch
 
 
@@ -59,6 +61,7 @@ class Loads(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Of the sender and of those behind it. `asks` wants the receiver's in return."""
 
     kind: ClassVar[int] = 81
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     asks: bool
     loads: LoadList
 
@@ -67,6 +70,7 @@ class SoftReady(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """On a soft link, from the broker that was dialled: it takes publications."""
 
     kind: ClassVar[int] = 82
+    gate: ClassVar[Gate] = Gate(1, Carrier.SOFT, BROKER)
 
 
 class BypassBan(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -74,6 +78,7 @@ class BypassBan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     those behind you up to `hops` more hops."""
 
     kind: ClassVar[int] = 83
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -86,6 +91,7 @@ class BypassGone(msgspec.Struct, frozen=True, array_like=True, gc=False):
     everybody within reach has said so, nobody was silent."""
 
     kind: ClassVar[int] = 84
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -96,6 +102,7 @@ class BypassAllowed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The ban has ended."""
 
     kind: ClassVar[int] = 85
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -110,6 +117,7 @@ class MoveInit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From the mover along its path: keep everybody off yourself, pass this on, and answer."""
 
     kind: ClassVar[int] = 86
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -120,6 +128,7 @@ class MoveReady(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Answers MoveInit for the sender and all after it on the path; a `refusal` says why not."""
 
     kind: ClassVar[int] = 87
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -130,6 +139,7 @@ class MoveAbort(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Along the path: the mover stays where it is."""
 
     kind: ClassVar[int] = 88
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -140,6 +150,7 @@ class MoveTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     behind it announce comes from this side from now on, in the new plane."""
 
     kind: ClassVar[int] = 89
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -150,6 +161,7 @@ class MoveTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """After MoveTurn: everything that lies behind the mover has been told on this link."""
 
     kind: ClassVar[int] = 90
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -160,6 +172,7 @@ class MoveSwitched(msgspec.Struct, frozen=True, array_like=True, gc=False):
     old plane."""
 
     kind: ClassVar[int] = 91
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -169,6 +182,7 @@ class MoveEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From the mover: the old plane is empty, drop it."""
 
     kind: ClassVar[int] = 92
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -179,6 +193,7 @@ class MoveBroken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     there and is not settled."""
 
     kind: ClassVar[int] = 93
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count

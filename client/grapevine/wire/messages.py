@@ -2,8 +2,7 @@
 
 A message is a flat array of its fields in the order written here. Ids are 64-bit (`identity`),
 positions and marks count publications on one link within one epoch, from 1. The types of `fields` carry
-the limits, which `codec.decode` enforces. `docs/PROTOCOL.md` tells
-who sends what when; a test keeps its table equal to this file.
+the limits, which `codec.decode` enforces. `docs/PROTOCOL.md` tells who sends what when, and a test compares.
 
 Ranges of kinds: 1-19 link session, 20-39 tree, 40-59 clients, 60-69 administration, 70-79 handover,
 80-99 soft links, 100-119 relocation, 120-139 ring, 140-159 one-hop cluster, 160-179 coordination,
@@ -17,42 +16,75 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.filters.normal import Filter
+from grapevine.wire.administration import ADMINISTRATION, AdministrationMessage
+from grapevine.wire.administration import RESERVED as RESERVED
+from grapevine.wire.administration import Answer as Answer
+from grapevine.wire.administration import CensusAnswer as CensusAnswer
+from grapevine.wire.administration import CensusRequest as CensusRequest
+from grapevine.wire.administration import Command as Command
+from grapevine.wire.administration import TraceAnswer as TraceAnswer
+from grapevine.wire.administration import TraceRequest as TraceRequest
+from grapevine.wire.channels import CHANNELS, ChannelMessage
+from grapevine.wire.chord import CHORD, ChordMessage
 from grapevine.wire.drafts import Draft
+from grapevine.wire.draining import Accepted as Accepted
+from grapevine.wire.draining import AcceptedUpTo as AcceptedUpTo
+from grapevine.wire.draining import Drain as Drain
+from grapevine.wire.draining import Drained as Drained
 from grapevine.wire.feeding import FEEDING, FeedingMessage
 from grapevine.wire.fields import (
     Addresses,
-    Arguments,
-    AttributeBytes,
-    Body,
     Count,
     ExtensionBytes,
     Hops,
     Id,
-    Ids,
     Name,
-    NameList,
     Number,
     NumberLists,
-    Path,
     Policy,
-    Reports,
     RootPath,
     Seconds,
     Settings,
     Text,
 )
+from grapevine.wire.gates import (
+    ANY,
+    ANYBODY,
+    BROKER,
+    CLIENT,
+    PUBLISHER,
+    REMOTE,
+    STREAMING,
+    STREAMS,
+    SUBSCRIBER,
+    Carrier,
+    Gate,
+)
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, Exclusions, MeshMessage
+from grapevine.wire.onehop import ONEHOP, OneHopMessage
 from grapevine.wire.relocation import RELOCATION, RelocationMessage
+from grapevine.wire.streams import STREAM_MESSAGES, StreamMessage
+from grapevine.wire.tree import TREE, TreeMessage
+from grapevine.wire.tree import Advertise as Advertise
+from grapevine.wire.tree import Advertisement as Advertisement
+from grapevine.wire.tree import Confirmed as Confirmed
+from grapevine.wire.tree import LeaveDone as LeaveDone
+from grapevine.wire.tree import LeaveHeld as LeaveHeld
+from grapevine.wire.tree import Leaving as Leaving
+from grapevine.wire.tree import Subscribe as Subscribe
+from grapevine.wire.tree import Subscription as Subscription
+from grapevine.wire.tree import Unadvertise as Unadvertise
+from grapevine.wire.tree import Unsubscribe as Unsubscribe
 
-PROTOCOL = 2  # the version this code speaks; HELLO and Attach carry the range a side accepts
-PROTOCOL_OLDEST = 1
+PROTOCOL = 3  # the version this code speaks; HELLO and Attach carry the range a side accepts
+PROTOCOL_OLDEST = 1  # of clients
+BROKERS_OLDEST = 2  # of brokers: an ExcludingBatch cannot be said in other words
 SHARED_LISTS = 2  # from this version on one list of subscriptions may stand for all publications of a Deliver
 
 # --- publications ------------------------------------------------------------------------------
 
-DURABLE = 1
-TRACED = 2
+DURABLE, TRACED = 1, 2
 EXTENDED = 4  # `extension` holds at least one block
 RESENT = 8  # sent again after a break: route as new, a duplicate only at a local delivery
 
@@ -86,6 +118,9 @@ Cuts: TypeAlias = Annotated[tuple[Cut, ...], msgspec.Meta(max_length=CUTS)]
 CUT_LINK_LOST = 1
 CUT_NOT_ALLOWED = 2
 CUT_TOO_FAR = 3
+CUT_NO_ROOM = 4  # durable, and the disk of its first broker is full
+CUT_ROTTEN = 5  # durable, and the disk has damaged it
+CUT_EXPIRED = 6  # durable, and in custody for too long
 
 
 # --- link session: 1-19 ------------------------------------------------------------------------
@@ -102,11 +137,15 @@ class Resume(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cuts_open: Count = 0  # as in Marks
 
 
+LaneResumes: TypeAlias = Annotated[tuple[tuple[Count, Resume], ...], msgspec.Meta(max_length=64)]
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """First message in both directions. The dialler proposes `epoch`; the answer carries the epoch in
     force: the one in `resume` where both sides still know it, else the proposal."""
 
     kind: ClassVar[int] = 1
+    gate: ClassVar[Gate] = Gate(1, Carrier.GREETING, BROKER)
     oldest: Count
     newest: Count
     name: Name
@@ -121,13 +160,16 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resume: Resume | None = None
     replaces: Id = 0  # the leaving broker in whose place this link is dialled
     soft: bool = False  # a shortcut for the dialler's publications, not a link of the tree
-    apart: bool = False  # of a broker that moves: not of the tree before MoveTurn
+    staged: bool = False  # of a broker that moves: not of the tree before MoveTurn
+    resumes: LaneResumes = ()  # what `resume` is to lane 0, for the session's other lanes
+    backend: bool = False  # to a back end, beside the overlay
 
 
 class Refuse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A greeting that cannot be accepted; the link closes."""
 
     kind: ClassVar[int] = 2
+    gate: ClassVar[Gate] = Gate(1, Carrier.GREETING, BROKER)
     reason: Name  # a word of REFUSALS
     text: Text
 
@@ -139,12 +181,14 @@ class Reset(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sender does not know this link or its epoch: greet again."""
 
     kind: ClassVar[int] = 3
+    gate: ClassVar[Gate] = Gate(1, Carrier.GREETING, ANYBODY)
 
 
 class Marks(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Acknowledgement of a stream of publications; on a client's link also what PublishAck is."""
 
     kind: ClassVar[int] = 4
+    gate: ClassVar[Gate] = Gate(1, STREAMS, STREAMING)
     epoch: Id
     received: Count
     settled: Count
@@ -160,6 +204,7 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
     """Publications from broker to broker, at consecutive positions."""
 
     kind: ClassVar[int] = 5
+    gate: ClassVar[Gate] = Gate(1, REMOTE, BROKER)
     epoch: Id
     first: Count
     received: Count
@@ -173,17 +218,45 @@ class ExcludingBatch(Batch, array_like=True, gc=False):
     not take them."""
 
     kind: ClassVar[int] = 13
+    gate: ClassVar[Gate] = Gate(2, REMOTE, BROKER)
     exclusions: Exclusions
+
+
+class LaneBatch(Batch, array_like=True, gc=False):
+    """Publications on a lane of the session other than its first."""
+
+    kind: ClassVar[int] = 14
+    gate: ClassVar[Gate] = Gate(3, REMOTE, BROKER)
+    lane: Count
+    exclusions: Exclusions = []  # on a ring: the positions that publications are for
+
+
+class HomeBatch(Batch, array_like=True, gc=False):
+    """Publications for clients of the receiver; for each of them whom, packed as in HomeMatches."""
+
+    kind: ClassVar[int] = 158
+    gate: ClassVar[Gate] = Gate(3, REMOTE, BROKER)
+    clients: NumberLists
+
+
+class LaneMarks(Marks, frozen=True, array_like=True, gc=False):
+    """Marks of such a lane."""
+
+    kind: ClassVar[int] = 15
+    gate: ClassVar[Gate] = Gate(3, REMOTE, BROKER)
+    lane: Count = 0
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 6
+    gate: ClassVar[Gate] = Gate(1, ANY, ANYBODY)
     sent_at: Seconds
     root_path: RootPath = ()
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 7
+    gate: ClassVar[Gate] = Gate(1, ANY, ANYBODY)
     sent_at: Seconds  # of the ping
     root_path: RootPath = ()
 
@@ -192,130 +265,14 @@ class TablesSent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """All that the sender knew when the link came up has been announced."""
 
     kind: ClassVar[int] = 8
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
 
 
 class SyncDone(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Everything announced on this link is known on the sender's side: publications may flow."""
 
     kind: ClassVar[int] = 9
-
-
-class Leaving(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Hold publications for me. After LeaveDone, `heirs` dial `successor`. A leaver without a parent tells
-    the successor, in place of its own addresses, where it looked for one."""
-
-    kind: ClassVar[int] = 10
-    successor: Id
-    successor_name: Name
-    successor_addresses: Addresses
-    heirs: Ids
-
-
-class LeaveHeld(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """From here on nothing is sent to the leaver."""
-
-    kind: ClassVar[int] = 11
-
-
-class LeaveDone(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Nothing unsettled is left at the leaver."""
-
-    kind: ClassVar[int] = 12
-
-
-# --- tree: 20-39 -------------------------------------------------------------------------------
-
-
-class Advertisement(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    origin: Id  # the broker that numbered it
-    serial: Count
-    home: Id  # the publisher's first broker
-    home_name: Name
-    publisher: Id
-    incarnation: Id
-    publisher_name: Name
-    filter: Filter
-    moves: Count = 0  # how often the publisher was relocated with it
-
-
-class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    origin: Id
-    serial: Count
-    home: Id  # the subscriber's first broker
-    path: Path  # the last Delta brokers, farthest first, the sender last: path[0] is the anchor
-    filter: Filter
-
-
-class Advertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 20
-    stamp: Count  # numbers announcements on this link; Confirmed answers it
-    advertisement: Advertisement
-
-
-class Unadvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 21
-    origin: Id
-    serial: Count
-
-
-class Subscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 22
-    stamp: Count
-    subscription: Subscription
-
-
-class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 23
-    origin: Id
-    serial: Count
-
-
-class Confirmed(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Every broker that must know the announcement `stamp` knows it."""
-
-    kind: ClassVar[int] = 24
-    stamp: Count
-
-
-class CensusRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 25
-    origin: Id
-    incarnation: Id
-    number: Count
-    question: Name  # which reports: a behaviour's name, or "" for the short one
-    argument: Body = b""
-    deadline_s: Seconds = 5.0
-
-
-class CensusAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 26
-    origin: Id
-    incarnation: Id
-    number: Count
-    reports: Reports  # one JSON object per broker
-    missing: NameList = ()  # neighbours that did not answer
-
-
-class TraceRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where would a publication with these attributes go from you? Sent along the path it would take."""
-
-    kind: ClassVar[int] = 27
-    origin: Id
-    incarnation: Id
-    number: Count
-    attributes: AttributeBytes
-    hops: Hops
-    deadline_s: Seconds = 5.0
-    excluded: Ids = ()  # brokers that this copy does not serve
-
-
-class TraceAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 28
-    origin: Id
-    incarnation: Id
-    number: Count
-    reports: Reports  # one JSON object per broker on the path
-    missing: NameList = ()
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
 
 
 # --- clients: 40-59 ----------------------------------------------------------------------------
@@ -323,6 +280,7 @@ class TraceAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 40
+    gate: ClassVar[Gate] = Gate(1, Carrier.GREETING, CLIENT)
     oldest: Count
     newest: Count
     name: Name
@@ -341,6 +299,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`epoch` is the one in force; `resumed` says that subscriptions and advertisements are still held."""
 
     kind: ClassVar[int] = 41
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     broker: Id
     broker_name: Name
     epoch: Id
@@ -351,10 +310,13 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     addresses: Addresses = ()  # other brokers to try when this one is gone
     ordered: bool = True  # each publisher's order is kept, so the last sequence number tells duplicates
     journal: bool = False  # the broker has one: publications can become persisted
+    may_publish: Text = ""  # the filter that the client's key is limited to; "": anything
+    protocol: Count = 2  # that both sides speak
 
 
 class ClientSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 42
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, SUBSCRIBER)
     request: Count
     number: Number  # the client's own, listed with each delivery
     filter: Filter
@@ -362,12 +324,14 @@ class ClientSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class ClientUnsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 43
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, CLIENT)
     request: Count
     number: Number
 
 
 class ClientAdvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 44
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     request: Count
     number: Number
     filter: Filter
@@ -375,15 +339,17 @@ class ClientAdvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class ClientUnadvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 45
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, CLIENT)
     request: Count
     number: Number
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Answers a client's request: "local" at the first broker's word, "" when confirmed everywhere, else
-    why it was refused."""
+    """Answers a client's request: "local" when the first broker has it, "confirmed" when every broker that
+    must know does, else why it was refused."""
 
     kind: ClassVar[int] = 46
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     request: Count
     outcome: Name  # a word of OUTCOMES
     text: Text = ""
@@ -396,9 +362,17 @@ class Publish(msgspec.Struct, array_like=True, gc=False):
     """A client's publications at consecutive positions of its link."""
 
     kind: ClassVar[int] = 47
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     epoch: Id
     first: Count
     publications: Publications
+
+
+class ExtendedPublish(Publish, array_like=True, gc=False):
+    """The same, where some of them bring an extension block: a traceparent, nothing else is taken."""
+
+    kind: ClassVar[int] = 220
+    gate: ClassVar[Gate] = Gate(3, Carrier.CLIENT, PUBLISHER)
 
 
 class Deliver(msgspec.Struct, array_like=True, gc=False):
@@ -406,6 +380,7 @@ class Deliver(msgspec.Struct, array_like=True, gc=False):
     On the wire one list of numbers may stand for all; decoded, each has its own."""
 
     kind: ClassVar[int] = 48
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     epoch: Id
     first: Count
     received: Count
@@ -419,6 +394,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Before the first delivery of a publisher: its name and its first broker's."""
 
     kind: ClassVar[int] = 49
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     publisher: Id
     name: Name
     broker_name: Name
@@ -428,12 +404,14 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The client has no more to say; its subscriptions and advertisements go."""
 
     kind: ClassVar[int] = 50
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, CLIENT)
 
 
 class GoAway(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The broker stops: attach to one of `addresses`."""
 
     kind: ClassVar[int] = 51
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     addresses: Addresses = ()
 
 
@@ -441,60 +419,28 @@ class Dropped(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many deliveries this client has lost so far to its own slowness."""
 
     kind: ClassVar[int] = 52
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     total: Count
 
 
-# --- administration: 60-69 ---------------------------------------------------------------------
-
-
-class Command(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 60
-    request: Count
-    verb: Name
-    arguments: Arguments
-
-
-class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    kind: ClassVar[int] = 61
-    request: Count
-    outcome: Name  # "ok", "partial", "usage", "not-allowed", "not-found", "failed"
-    body: Body  # JSON
-    text: Text = ""
-
-
-# Kinds promised to later parts, so that no earlier one takes them.
-RESERVED: dict[int, str] = {
-    53: "ResumeAttach: a second attachment of one session",
-    54: "Fetch: deliveries kept for an absent client",
-    70: "HandoverRequest",
-    71: "HandoverAnswer",
-    72: "HandoverDone",
-    180: "BackendRegister",
-    181: "BackendNotify",
-    182: "BackendPull",
-    183: "BackendResult",
-}
-
 PeerMessage: TypeAlias = (
-    Hello | Refuse | Reset | Marks | Batch | ExcludingBatch | Ping | Pong | TablesSent | SyncDone | Leaving
-    | LeaveHeld | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed | CensusRequest
-    | CensusAnswer | TraceRequest | TraceAnswer
+    Hello | Refuse | Reset | Marks | Batch | ExcludingBatch | LaneBatch | HomeBatch | LaneMarks | Ping | Pong
+    | TablesSent | SyncDone | TreeMessage
 )  # fmt: skip
 ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
-    | Publish | Deliver | Names | Detach | GoAway | Dropped
+    | Publish | ExtendedPublish | Deliver | Names | Detach | GoAway | Dropped
 )  # fmt: skip
 Message: TypeAlias = (
-    PeerMessage | ClientMessage | MeshMessage | RelocationMessage | FeedingMessage | Command | Answer
+    PeerMessage | ClientMessage | AdministrationMessage | MeshMessage | RelocationMessage | FeedingMessage
+    | StreamMessage | ChordMessage | OneHopMessage | ChannelMessage
 )  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
-    Hello, Refuse, Reset, Marks, Batch, ExcludingBatch, Ping, Pong, TablesSent, SyncDone, Leaving, LeaveHeld,
-    LeaveDone,
-    Advertise, Unadvertise, Subscribe, Unsubscribe, Confirmed, CensusRequest, CensusAnswer,
-    TraceRequest, TraceAnswer,
+    Hello, Refuse, Reset, Marks, Batch, ExcludingBatch, LaneBatch, HomeBatch, LaneMarks, Ping, Pong,
+    TablesSent, SyncDone, *TREE,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
-    Deliver, Names, Detach, GoAway, Dropped, Command, Answer,
-    *MESH, *RELOCATION, *FEEDING,
+    ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped,
+    *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *ONEHOP, *CHANNELS,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 import msgspec
 
 from grapevine.wire.fields import Addresses, AttributeBytes, Count, Id, Name, NameList, Number, Seconds
+from grapevine.wire.gates import BROKER, CLIENT, PUBLISHER, Carrier, Gate
 from grapevine.wire.limits import LIST_ENTRIES, ROOT_PATH_BROKERS
 
 TRACE = 1  # type of the extension record of a traced publication
@@ -84,6 +85,7 @@ class TraceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     false when somebody there did not answer."""
 
     kind: ClassVar[int] = 100
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -95,6 +97,7 @@ class RelocationRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """POP's RRM: is there a closer broker behind you? `subscribers` are all those not behind you."""
 
     kind: ClassVar[int] = 101
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -108,6 +111,7 @@ class RelocationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """POP's RAM: the last broker of `path` is the closest. Goes back along the path."""
 
     kind: ClassVar[int] = 102
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -124,6 +128,7 @@ class TraceInformationRequest(msgspec.Struct, frozen=True, array_like=True, gc=F
     whether it got any of the session itself."""
 
     kind: ClassVar[int] = 103
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -138,6 +143,7 @@ class TraceInformationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=Fa
     """GRAPE's TIA."""
 
     kind: ClassVar[int] = 104
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -149,6 +155,7 @@ class Relocate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """To a client: publish at another broker. `path` leads there from the source."""
 
     kind: ClassVar[int] = 105
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -163,6 +170,7 @@ class Paused(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From the client to the source: nothing is published here after position `sent`."""
 
     kind: ClassVar[int] = 106
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     origin: Id
     incarnation: Id
     number: Count
@@ -173,6 +181,7 @@ class Migrate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From the client to the target, the migration advertisement: take these over."""
 
     kind: ClassVar[int] = 107
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, PUBLISHER)
     origin: Id
     incarnation: Id
     number: Count
@@ -185,6 +194,7 @@ class MigrationUpdate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """MUM, from the target along the path to the source: the publisher's advertisements come from here."""
 
     kind: ClassVar[int] = 108
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -201,6 +211,7 @@ class MigrationComplete(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence number `accepted`; 0 if the source does not know."""
 
     kind: ClassVar[int] = 109
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -213,6 +224,7 @@ class Relocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From the target to the client: resume here, after `accepted`; or why not."""
 
     kind: ClassVar[int] = 110
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -225,6 +237,7 @@ class RelocateEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
     advertisements are void and will be made anew at the source."""
 
     kind: ClassVar[int] = 111
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, CLIENT)
     origin: Id
     incarnation: Id
     number: Count
@@ -243,6 +256,7 @@ class RoundTripsRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """To a client: how far are these brokers from you?"""
 
     kind: ClassVar[int] = 112
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)
     number: Count
     brokers: BrokerAddresses
 
@@ -257,6 +271,7 @@ RoundTrips: TypeAlias = Annotated[tuple[RoundTrip, ...], msgspec.Meta(max_length
 
 class RoundTripsAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 113
+    gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, CLIENT)
     number: Count
     round_trips: RoundTrips
 
@@ -266,6 +281,7 @@ class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     came to you without all that is behind you. How many subscribers at and behind you get it?"""
 
     kind: ClassVar[int] = 114
+    gate: ClassVar[Gate] = Gate(2, Carrier.PEER, BROKER)
     origin: Id
     incarnation: Id
     number: Count

@@ -76,6 +76,7 @@ COLUMNS = (
 )
 @click.option("--plain", is_flag=True, help="Without Spark, also where it is installed.")
 @click.option("--keep", is_flag=True, help="Leave the overlay running.")
+@click.option("--web", is_flag=True, help="With --keep: open the live page of it.")
 def demo(
     brokers: int,
     seconds: float,
@@ -85,6 +86,7 @@ def demo(
     report: Path | None,
     plain: bool,
     keep: bool,
+    web: bool,
 ) -> None:
     """Real brokers, publishers and subscribers on this machine, and what became of every publication."""
     invocation = current()
@@ -105,6 +107,12 @@ def demo(
         if keep:
             _keep(invocation, stage)
             ending.pop_all()
+            if web:
+                _open_page(stage)
+        else:
+            invocation.say(
+                "to watch one live: pubctl demo --keep --web, or pubctl web beside brokers of yours"
+            )
     if not result.extra["exact"]:
         raise Failure("not everything arrived exactly once and in order", FAILED, told=True)
 
@@ -124,9 +132,18 @@ def _keep(invocation: Invocation, stage: Stage) -> None:
     invocation.say(
         "the overlay is left running, with slow feeds; to look at it and to end it:\n"
         f"  export GRAPEVINE_KEYS={stage.keys} PUBCTL_BROKER={stage.address(1)}\n"
-        "  pubctl status --watch\n"
+        "  pubctl web                # the live page; pubctl top in the terminal\n"
         f"  pubctl local down {stage.file} --dir {stage.directory}"
     )
+
+
+def _open_page(stage: Stage) -> None:
+    """The live page of what was left running, until Ctrl-C; the brokers stay."""
+    from tools.pubctl.web import serve
+    from tools.web.source import BrokerSource
+
+    source = BrokerSource(stage.address(1), 1.0, keys=stage.keys)
+    serve(source, "127.0.0.1", 0, 1.0, False, (), None, False, "", True)
 
 
 class Play:
@@ -175,7 +192,8 @@ class Play:
             self.invocation.say(
                 "\nthe path of one publication: " + " ".join(f"{k}={v}" for k, v in TRACED.items())
             )
-            draw(console(self.invocation, err=True), path.rows)
+            if not self.invocation.quiet:
+                draw(console(self.invocation, err=True), path.rows)
             self.invocation.say("")
         extra = self._summary(judged, sent, feeds.undelivered(), started_s, published_s)
         extra |= {"delivery_logs": logs, "picture": str(picture.absolute())}

@@ -3,7 +3,7 @@
 from grapevine.client.session.advertised import AdvertisementState
 from grapevine.client.session.away import Away
 from grapevine.client.session.event import Event
-from grapevine.client.session.incoming import SubscriptionState
+from grapevine.client.session.incoming import AttachmentGap, SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.requests import Request
 from grapevine.client.session.session import Session
@@ -14,6 +14,7 @@ __all__ = [
     "AdvertisementState",
     "Away",
     "Event",
+    "AttachmentGap",
     "Message",
     "Request",
     "Session",
@@ -21,3 +22,5 @@ __all__ = [
     "State",
     "SubscriptionState",
 ]
+
+import grapevine.client.session.handlers  # noqa: F401 (fills the session's table)

@@ -13,6 +13,7 @@ from collections import deque
 from grapevine.client.session.requests import Request
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Filter
+from grapevine.filters.printing import to_text
 from grapevine.wire.codec import decode_attributes
 
 IMPLICIT = 0  # number of the advertisement of everything
@@ -43,6 +44,9 @@ class Advertised:
         self._holds: deque[tuple[int, AdvertisementState]] = (
             deque()
         )  # (number of a publication, what it needs)
+
+    def __str__(self) -> str:
+        return " or ".join(to_text(a.filter) for a in self.by_number.values() if a.withdrawn_at is None)
 
     def add(self, advertisement: AdvertisementState) -> None:
         self.by_number[advertisement.number] = advertisement

@@ -105,6 +105,8 @@ class Away:
         self.state = State.ATTACHED
         self.epoch = attached.epoch
         self.others = attached.addresses
+        outgoing = self.session.outgoing
+        outgoing.extends = outgoing.extends and attached.protocol >= wire.ExtendedPublish.gate.since
         if attached.resumed:
             self.session.moving.resumed(self, attached)
         else:

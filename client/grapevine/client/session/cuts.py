@@ -13,9 +13,10 @@ from grapevine.wire.messages import CUT_NOT_ALLOWED, Cut
 
 
 class Cuts:
-    __slots__ = ("_entries", "seen", "told")
+    __slots__ = ("_entries", "may_publish", "seen", "told")
 
     def __init__(self) -> None:
+        self.may_publish = ""  # the filter that the broker names as this client's limit
         self._entries: list[Cut] = []
         self.seen = 0  # of this epoch
         self.told = 0  # how many the broker knows to be seen
@@ -52,7 +53,8 @@ class Cuts:
         ranges = _joined(told)
         if all(cut.reason == CUT_NOT_ALLOWED for cut in told):
             spans = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
-            return NotAllowed(f"refused on their way: publications {spans}")
+            limit = f": this client's key may publish {self.may_publish} only" if self.may_publish else ""
+            return NotAllowed(f"refused on their way: publications {spans}{limit}")
         return Undelivered(ranges)
 
 

@@ -10,7 +10,8 @@ from grapevine.wire import relocation
 class Event(NamedTuple):
     """Something the driver may have to act on: "attached", "resumed", "refused" (reason, text), "go-away"
     (other addresses), "unanswered" and "silent" (nobody at the other end: dial again), "promoted" (an
-    attachment of `moving` is the main one from now on), "round-trips" (asked: a driver that can measure
+    attachment of `moving` is the main one from now on), "gap" (this subscription may have missed something),
+    "round-trips" (asked: a driver that can measure
     them says the answer to the attachment that it came from)."""
 
     what: str
@@ -18,3 +19,4 @@ class Event(NamedTuple):
     text: str = ""
     addresses: tuple[str, ...] = ()
     asked: tuple[Any, relocation.RoundTripsRequest] | None = None
+    subscription: Any = None  # its SubscriptionState

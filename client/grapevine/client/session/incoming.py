@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import repeat
 from struct import unpack
+from typing import NamedTuple
 
 from grapevine.client.session.duplicates import Duplicates
 from grapevine.client.session.message import Message, Names
@@ -22,6 +23,14 @@ TARGETS = 4_096  # lists of subscriptions whose readers are remembered
 NAMES = 65_536  # publishers whose names are remembered
 
 
+class AttachmentGap(NamedTuple):
+    """What a subscription may have missed: its session with `left` ended there, and it was made anew at
+    `joined`. What was settled before it was confirmed again may be missing; nothing else is."""
+
+    left: str
+    joined: str
+
+
 class Queue(deque[Message]):
     """What waits for a reader, of one subscription or of several together."""
 
@@ -31,7 +40,7 @@ class Queue(deque[Message]):
 class SubscriptionState:
     """A subscription and what waits for its reader; a queue may be shared, and has each message once."""
 
-    __slots__ = ("confirmed", "filter", "number", "queue", "request", "withdrawn")
+    __slots__ = ("confirmed", "filter", "gaps", "number", "on_gap", "queue", "request", "withdrawn")
 
     def __init__(self, number: int, filter: Filter, request: Request, queue: Queue | None = None) -> None:
         self.number = number
@@ -39,7 +48,13 @@ class SubscriptionState:
         self.request = request  # the one that the application waits for
         self.confirmed = False  # in this epoch
         self.withdrawn = False
+        self.gaps: list[AttachmentGap] = []  # told since it was made
+        self.on_gap: Callable[[AttachmentGap], object] | None = None
         self.queue = Queue() if queue is None else queue
+
+    def tell_gap(self) -> None:
+        if self.on_gap is not None:
+            self.on_gap(self.gaps[-1])
 
 
 class Incoming:
@@ -84,6 +99,7 @@ class Incoming:
 
     def remove(self, subscription: SubscriptionState) -> None:
         """What still lies in a queue without subscriptions is nobody's any more."""
+        subscription.withdrawn = True
         if self.subscriptions.pop(subscription.number, None) is None:
             return
         self._targets.clear()
@@ -98,6 +114,14 @@ class Incoming:
         """A new epoch; `Attach` announced the free window."""
         self.taken = self.taken_told = 0
         self.credit = self.credit_told = self.free
+
+    def made_anew(self, gap: AttachmentGap) -> list[SubscriptionState]:
+        """The session was lost, and with it what the broker had kept for us: who may have missed some."""
+        missed = [state for state in self.subscriptions.values() if state.confirmed]
+        for state in missed:
+            state.gaps.append(gap)
+            state.confirmed = False
+        return missed
 
     def owes_marks(self) -> bool:
         self.credit = max(self.credit, self.taken + self.free)

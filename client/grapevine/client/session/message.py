@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from grapevine.client.session.context import context_of
 from grapevine.filters.normal import Value
 from grapevine.wire.codec import decode_attributes
 from grapevine.wire.messages import Publication
@@ -54,6 +55,11 @@ class Message(msgspec.Struct, eq=False, gc=False):
     @property
     def hops(self) -> int:
         return self.publication.hops
+
+    @property
+    def context(self) -> str | None:
+        """The traceparent that it was published with."""
+        return context_of(self.publication)
 
     @property
     def subscriptions(self) -> tuple[int, ...]:

@@ -3,19 +3,22 @@
 A publication gets a number when it is appended, from 1, and keeps it; the position on the wire is that
 number less `base`, the number settled when the epoch began. All marks here are such numbers. What is
 settled leaves; everything else is sent again from `received` + 1 when the epoch goes on, and from the
-start, marked RESENT, when a new one begins.
+start, marked RESENT, when a new one begins. What is large is counted by bytes as well as by number.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import cast
 
 from grapevine.wire.drafts import Draft
 from grapevine.wire.limits import ATTRIBUTE_BYTES, EXTENSION_BYTES, FRAME_BYTES
-from grapevine.wire.messages import RESENT, Publication, Publish
+from grapevine.wire.messages import EXTENDED, RESENT, ExtendedPublish, Publication, Publish
 
+WINDOW_BYTES = 32 * 1024 * 1024  # of large payloads that may be unsettled
+LARGE_FRAME_BYTES = 2 * 1024 * 1024  # a frame with large payloads, unless one alone is larger
 BATCH = 256  # publications in a frame; larger ones are mapped and unmapped by malloc each time
 SMALL = 8 * 1024  # payload bytes: a frame of BATCH publications up to this size is within FRAME_BYTES
 _SPARE = 64  # header of a publication, generously
@@ -24,7 +27,9 @@ assert BATCH * (SMALL + ATTRIBUTE_BYTES + EXTENSION_BYTES + _SPARE) < FRAME_BYTE
 
 class Outgoing:
     __slots__ = (
+        "_extended",
         "_large",
+        "_large_sizes",
         "_origin",
         "_sent_ever",
         "accepted_up_to",
@@ -32,6 +37,8 @@ class Outgoing:
         "base",
         "bound",
         "buffer",
+        "extends",
+        "large_bytes",
         "limit",
         "persisted",
         "persisted_up_to",
@@ -47,7 +54,11 @@ class Outgoing:
         self.bound = window  # hence the number that the last one may have
         self.buffer: list[Draft] = []
         self._origin = 0  # number of the last publication that left the buffer
+        self._extended = 0  # number of the last publication with an extension block
+        self.extends = False  # the broker takes such
         self._large = 0  # number of the last publication too large for a frame of BATCH
+        self._large_sizes: deque[tuple[int, int]] = deque()  # (number, bytes) of those that are not settled
+        self.large_bytes = 0  # of these
         self._sent_ever = 0  # in any epoch
         self.appended = 0
         self.base = 0
@@ -73,6 +84,22 @@ class Outgoing:
         """One whose payload is over SMALL."""
         self.append(publication)
         self._large = self.appended
+        size = len(publication.payload)
+        self._large_sizes.append((self.appended, size))
+        self.large_bytes += size
+        if self.large_bytes >= WINDOW_BYTES:
+            self.bound = min(self.bound, self.appended)
+
+    @property
+    def roomy(self) -> bool:
+        """Half of the window is free: waking a publisher for one place is not worth it."""
+        return self.unsettled * 2 <= self.window and self.large_bytes * 2 <= WINDOW_BYTES
+
+    def extend_last(self, extension: bytes) -> None:
+        """The publication that was appended last brings this block."""
+        last = self.buffer[-1]
+        self.buffer[-1] = _extended(last, last.flags | EXTENDED, extension)
+        self._extended = self.appended
 
     def batches(self, epoch: int, held_from: int | None) -> Iterator[Publish]:
         """What may leave now; `held_from` and later must wait."""
@@ -85,9 +112,18 @@ class Outgoing:
             if self._large > self.sent:
                 batch = batch[: _fitting(batch)]
             first = self.sent + 1 - self.base
+            kind = Publish
+            if self._extended > self.sent and any(isinstance(each, Publication) for each in batch):
+                batch, kind = self._as_spoken(batch)
             self.sent += len(batch)
-            yield Publish(epoch, first, cast(list[Publication], batch))  # as which the broker reads them
+            yield kind(epoch, first, cast(list[Publication], batch))  # as which the broker reads them
         self._sent_ever = max(self._sent_ever, self.sent)
+
+    def _as_spoken(self, batch: list[Draft]) -> tuple[list[Draft], type[Publish]]:
+        """With extensions, or without for a broker that does not take them."""
+        if self.extends:
+            return batch, ExtendedPublish
+        return [Draft(p.attributes, p.payload, p.sequence, p.flags & ~EXTENDED) for p in batch], Publish
 
     # --- what the broker says; positions of the wire -------------------------------------------------
 
@@ -113,11 +149,20 @@ class Outgoing:
         self.settled_up_to = self._sequence(number)
         self.settled = number
         self.bound = number + self.window
+        if self._large_sizes:
+            self._forget_sizes()
         gone = number - self._origin
         # Small bites would copy a long list again and again.
         if gone * 2 >= len(self.buffer) or gone >= 4096:
             del self.buffer[:gone]
             self._origin = number
+
+    def _forget_sizes(self) -> None:
+        sizes = self._large_sizes
+        while sizes and sizes[0][0] <= self.settled:
+            self.large_bytes -= sizes.popleft()[1]
+        if self.large_bytes >= WINDOW_BYTES:
+            self.bound = min(self.bound, self.appended)
 
     # --- breaks --------------------------------------------------------------------------------------
 
@@ -143,7 +188,10 @@ class Outgoing:
         self._origin = self.settled
         for index in range(self._sent_ever - self._origin):
             p = self.buffer[index]
-            self.buffer[index] = Draft(p.attributes, p.payload, p.sequence, p.flags | RESENT)
+            if isinstance(p, Publication):
+                self.buffer[index] = _extended(p, p.flags | RESENT, p.extension)
+            else:
+                self.buffer[index] = Draft(p.attributes, p.payload, p.sequence, p.flags | RESENT)
 
     def withdraw(self, allowed: Callable[[bytes], bool]) -> list[int]:
         """Take out what has not been sent in this epoch and is no longer allowed; its sequence numbers."""
@@ -153,7 +201,16 @@ class Outgoing:
         self.appended -= len(unsent) - len(kept)
         self._sent_ever = min(self._sent_ever, self.appended)
         self._large = self.appended if self._large > self.sent else self._large
+        sizes = [(n, len(p.payload)) for n, p in enumerate(self.buffer, self._origin + 1) if n > self.settled]
+        self._large_sizes = deque((n, size) for n, size in sizes if size > SMALL)
+        self.large_bytes = sum(size for _, size in self._large_sizes)
+        self.bound = self.settled + self.window
+        self._forget_sizes()
         return [p.sequence for p in unsent if not allowed(p.attributes)]
+
+
+def _extended(draft: Draft, flags: int, extension: bytes) -> Publication:
+    return Publication(draft.attributes, draft.payload, draft.sequence, flags, extension=extension)
 
 
 def _sequence(publication: Draft) -> int:
@@ -161,10 +218,10 @@ def _sequence(publication: Draft) -> int:
 
 
 def _fitting(batch: list[Draft]) -> int:
-    """How many of these fit into one frame; at least one, since each is within the limits."""
+    """How many of these make one frame; at least one, since each is within the limits."""
     size = 0
     for count, p in enumerate(batch):
         size += len(p.payload) + len(p.attributes) + EXTENSION_BYTES + _SPARE
-        if size > FRAME_BYTES and count:
+        if size > LARGE_FRAME_BYTES and count:
             return count
     return len(batch)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grapevine.client.session.outgoing import SMALL
 from grapevine.client.session.state import State
-from grapevine.errors import Closed
+from grapevine.errors import Closed, Invalid
 from grapevine.wire.drafts import Draft
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def append_packed(session: Session, rows: Sequence[tuple[bytes, bytes]], sequenc
     if session.state == State.CLOSED:
         raise Closed("the client is closed")
     if sequence < session.next_sequence:
-        raise ValueError(f"sequence {sequence} does not rise: the next one is {session.next_sequence}")
+        raise Invalid(f"sequence {sequence} does not rise: the next one is {session.next_sequence}")
     outgoing = session.outgoing
     (advertisement,) = session.advertised.by_number.values()
     taken = rows[: outgoing.bound - outgoing.appended]
@@ -36,7 +36,10 @@ def append_packed(session: Session, rows: Sequence[tuple[bytes, bytes]], sequenc
             outgoing.append(publication)
         else:
             outgoing.append_large(publication)
+            if outgoing.full:
+                break
+    count = outgoing.appended + 1 - first
     if not advertisement.usable:
         session.advertised.use(advertisement, first)
-    session.went_up_to(sequence + len(taken) - 1)
-    return len(taken)
+    session.went_up_to(sequence + count - 1)
+    return count

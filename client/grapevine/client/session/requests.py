@@ -21,6 +21,10 @@ from grapevine.wire.messages import (
 Asked: TypeAlias = ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise
 
 
+def deadline(now: float, timeout_s: float | None) -> float | None:
+    return None if timeout_s is None else now + timeout_s
+
+
 class Request:
     """One question. `done` when the wanted word has come, it was refused, or its time is over."""
 
@@ -78,6 +82,12 @@ class Requests:
     def forget(self, request: Request) -> None:
         self.open.pop(request.number, None)
         self.asked.pop(request.number, None)
+
+    def take_back(self, kind: type[ClientSubscribe] | type[ClientAdvertise], number: int) -> None:
+        """It is withdrawn before it was confirmed: asked again after a resume it would be made anew."""
+        for asked in list(self.asked.values()):
+            if isinstance(asked, kind) and asked.number == number:
+                self.forget(self.open[asked.request])
 
     def again(self, request: Request) -> Request:
         """The application's request if it still waits, else one that nobody waits for."""

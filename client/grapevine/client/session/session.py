@@ -14,28 +14,33 @@ from typing import Any
 
 from grapevine.client.session.advertised import IMPLICIT, Advertised, AdvertisementState
 from grapevine.client.session.away import Away
+from grapevine.client.session.channels import Channels
 from grapevine.client.session.cuts import Cuts
+from grapevine.client.session.durable import DurableReaders
 from grapevine.client.session.event import Event
-from grapevine.client.session.incoming import Incoming, SubscriptionState
+from grapevine.client.session.incoming import AttachmentGap, Incoming, SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.moving import ADVERTISING, Moving
 from grapevine.client.session.outgoing import SMALL, Outgoing
-from grapevine.client.session.requests import Asked, Request, Requests
+from grapevine.client.session.requests import Asked, Request, Requests, deadline
 from grapevine.client.session.settings import SessionSettings
 from grapevine.client.session.silence import Silence
 from grapevine.client.session.state import State
-from grapevine.errors import Closed, Error, NotAllowed
+from grapevine.errors import Closed, Error, Invalid, NotAllowed
 from grapevine.filters.normal import EVERYTHING, Filter, Value
 from grapevine.wire import messages as wire
 from grapevine.wire import relocation
-from grapevine.wire.codec import BAD_ATTRIBUTES, check_attributes, pack
+from grapevine.wire.codec import BAD_ATTRIBUTES, check_attributes, check_payload, pack, unpackable
 from grapevine.wire.drafts import Draft
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import PAYLOAD_BYTES
-from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED
+from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, ExtendedPublish
+from grapevine.wire.streams import Fetched, StreamState
 
 
 class Session:
+    HANDLERS: list[Callable[[Any, Any, float], None] | None] = [None] * 256  # filled by `handlers`
+
     def __init__(
         self,
         name: str,
@@ -54,6 +59,7 @@ class Session:
         self.outgoing = Outgoing(self.settings.publish_window)
         self.incoming = Incoming(self.settings.receive_window, deliver)
         self.advertised = Advertised()
+        self.durables = DurableReaders(self.incoming.names)
         self.requests = Requests()
         self.broker = 0
         self.broker_name = ""
@@ -66,6 +72,7 @@ class Session:
         self._proposed = 0
         self.stream = (0, 0)  # see Away
         self.moving = Moving(self)
+        self.channels = Channels(self)
         self._number = 0  # of subscriptions and advertisements
         self._sequence = 0
         self._draining = False  # the broker asked us to go: nothing new to it
@@ -116,7 +123,7 @@ class Session:
 
     def receive(self, message: wire.Message, now: float) -> None:
         self._silence.heard(now)
-        handler = _HANDLERS[message.kind]
+        handler = self.HANDLERS[message.kind]
         if handler is not None and self.state != State.CLOSED:
             handler(self, message, now)
 
@@ -126,15 +133,22 @@ class Session:
         if self.state != State.ATTACHING or attached.epoch != wanted:
             return
         self.state = State.ATTACHED
+        left = self.broker_name
         self.broker = attached.broker
         self.broker_name = attached.broker_name
         self.addresses = attached.addresses
         self.journal = attached.journal
+        self.cuts.may_publish = attached.may_publish
+        self.outgoing.extends = attached.protocol >= ExtendedPublish.gate.since
         self.incoming.duplicates.ordered = attached.ordered
         if attached.resumed:
             self._resume(attached)
         else:
             self._restart(attached, now)
+            missed = self.incoming.made_anew(AttachmentGap(left, attached.broker_name))
+            self.events += [Event("gap", subscription=state) for state in missed]
+        self.out += self.durables.attached(attached.broker_name)
+        self.channels.attached()
         self.events.append(Event("resumed" if attached.resumed else "attached"))
 
     def _resume(self, attached: wire.Attached) -> None:
@@ -155,7 +169,6 @@ class Session:
             self.outgoing.restart(attached.credit)
             self.readvertise()
         for subscription in self.incoming.subscriptions.values():
-            subscription.confirmed = False
             self._ask_subscribe(subscription, self.requests.again(subscription.request))
 
     def readvertise(self) -> None:
@@ -236,24 +249,24 @@ class Session:
     ) -> int:
         """Appends a publication; its sequence number. Only while `can_publish`."""
         try:  # here and not in a function of its own: this is paid per publication
-            packed = pack(attributes)
+            packed, size = pack(attributes), len(payload)
         except BAD_ATTRIBUTES as error:
-            raise ValueError(f"attributes cannot be sent: {error}") from None
+            raise unpackable(attributes, payload, error) from None
         # A hit says that they are well-formed.
-        advertisement = self.advertised.known.get(packed) or self._allowed(packed, attributes)
+        advertisement = self.advertised.known.get(packed) or self._allowed(packed, attributes, payload)
         if sequence is None:
             sequence = self._sequence + 1
         elif sequence <= self._sequence:
-            raise ValueError(f"sequence {sequence} does not rise: the last one was {self._sequence}")
+            raise Invalid(f"sequence {sequence} does not rise: the last one was {self._sequence}")
         flags = (DURABLE if durable else 0) | (TRACED if traced else 0) if durable or traced else 0
         outgoing = self.outgoing
-        if len(payload) <= SMALL:
+        if size <= SMALL:
             outgoing.buffer.append(Draft(packed, payload, sequence, flags))
             outgoing.appended += 1
-        elif len(payload) <= PAYLOAD_BYTES:
+        elif size <= PAYLOAD_BYTES:
             outgoing.append_large(Draft(packed, payload, sequence, flags))
         else:
-            raise ValueError(f"a payload of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES}")
+            raise Invalid(f"a payload of {size} bytes is over the limit of {PAYLOAD_BYTES}")
         self._sequence = sequence
         if not advertisement.usable:
             self.advertised.use(advertisement, outgoing.appended)
@@ -262,24 +275,27 @@ class Session:
     def went_up_to(self, sequence: int) -> None:
         self._sequence = sequence
 
-    def _allowed(self, packed: bytes, attributes: Mapping[str, Value]) -> AdvertisementState:
+    def _allowed(self, packed: bytes, attributes: Mapping[str, Value], payload: bytes) -> AdvertisementState:
         if self.state == State.CLOSED:
             raise Closed("the client is closed")
+        check_payload(payload)
         check_attributes(packed, attributes)
         if not self.advertised.explicit and IMPLICIT not in self.advertised.by_number:
             self._advertise(IMPLICIT, EVERYTHING, self.requests.new())
         advertisement = self.advertised.find(packed)
         if advertisement is None:
-            raise NotAllowed(f"{dict(attributes)} is outside what this client has advertised")
+            limit = str(self.advertised) or "nothing, any more"
+            raise NotAllowed(f"{dict(attributes)} is outside what this client has advertised: {limit}")
         return advertisement
 
-    def flush_out(self) -> None:
+    def flush_out(self, now: float = 0.0) -> None:
         """What has gathered since the last call leaves: acknowledgements, then publications."""
         here = self.moving.here
         if not here:
             self.moving.flush()
         if self.state != State.ATTACHED:
             return
+        self.out += self.durables.outgoing(now)
         assert self._epoch is not None
         if self.incoming.owes_marks() or (here and self.cuts.seen != self.cuts.told):
             self._send_marks(self._epoch)
@@ -308,7 +324,7 @@ class Session:
             if implicit is not None:
                 self.unadvertise(implicit, now)
         self._number += 1
-        return self._advertise(self._number, filter, self.requests.new(confirm, _deadline(now, timeout_s)))
+        return self._advertise(self._number, filter, self.requests.new(confirm, deadline(now, timeout_s)))
 
     def _advertise(self, number: int, filter: Filter, request: Request) -> AdvertisementState:
         advertisement = AdvertisementState(number, filter, request)
@@ -320,7 +336,7 @@ class Session:
         self, advertisement: AdvertisementState, now: float, timeout_s: float | None = None
     ) -> Request:
         """Ends it when everything published so far is settled."""
-        request = self.requests.new("confirmed", _deadline(now, timeout_s))
+        request = self.requests.new("confirmed", deadline(now, timeout_s))
         if advertisement.number not in self.advertised.by_number or advertisement.withdrawn_at is not None:
             request.answer("confirmed")
             self.requests.forget(request)
@@ -341,9 +357,9 @@ class Session:
         """With `into`, both are read from one queue."""
         self._check_open()
         if into is not None and self.incoming.subscriptions.get(into.number) is not into:
-            raise ValueError("`into` is no subscription of this client, or it has ended")
+            raise Invalid("`into` is no subscription of this client, or it has ended")
         self._number += 1
-        request = self.requests.new(confirm, _deadline(now, timeout_s))
+        request = self.requests.new(confirm, deadline(now, timeout_s))
         subscription = SubscriptionState(self._number, filter, request, None if into is None else into.queue)
         self.incoming.add(subscription)
         self._ask_subscribe(subscription, request)
@@ -352,13 +368,13 @@ class Session:
     def unsubscribe(
         self, subscription: SubscriptionState, now: float, timeout_s: float | None = None
     ) -> Request:
-        request = self.requests.new("confirmed", _deadline(now, timeout_s))
+        request = self.requests.new("confirmed", deadline(now, timeout_s))
         if subscription.withdrawn:
             request.answer("confirmed")
             self.requests.forget(request)
             return request
-        subscription.withdrawn = True
         subscription.request.fail(Closed("unsubscribed"))
+        self.requests.take_back(wire.ClientSubscribe, subscription.number)
         self.incoming.remove(subscription)
         self._ask(wire.ClientUnsubscribe(request.number, subscription.number))
         return request
@@ -372,6 +388,7 @@ class Session:
     def _ask_unadvertise(self, advertisement: AdvertisementState) -> None:
         assert advertisement.withdrawing is not None
         self.advertised.remove(advertisement)
+        self.requests.take_back(wire.ClientAdvertise, advertisement.number)
         self._ask(wire.ClientUnadvertise(advertisement.withdrawing.number, advertisement.number))
 
     def _ask(self, asked: Asked) -> None:
@@ -397,7 +414,6 @@ class Session:
             return
         subscription.confirmed = confirmed
         if not confirmed:
-            subscription.withdrawn = True
             self.incoming.remove(subscription)
 
     def _advertised(self, advertisement: AdvertisementState | None, confirmed: bool) -> None:
@@ -437,37 +453,39 @@ class Session:
     def on_dropped(self, dropped: wire.Dropped, now: float) -> None:
         self.dropped = max(self.dropped, self._dropped_before + dropped.total)
 
+    def on_stream(self, message: StreamState | Fetched, now: float) -> None:
+        self.durables.receive(message, self.broker_name, now)
+
     # --- time and end -----------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        deadlines = [self.requests.next_deadline(), self.moving.next_deadline()]
+        deadlines = [part.next_deadline() for part in (self.requests, self.moving, self.channels)]
         if self.state == State.ATTACHING:
             deadlines.append(self._attach_at + self.settings.attach_s)
         elif self.state == State.ATTACHED:
-            deadlines.append(self._silence.deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+            deadlines += [self._silence.deadline(), self.durables.deadline()]
+        return min((each for each in deadlines if each is not None), default=None)
 
     def tick(self, now: float) -> None:
         self.requests.tick(now)
         self.moving.tick(now)
+        self.channels.tick(now)
         if self.state == State.ATTACHING and now >= self._attach_at + self.settings.attach_s:
             self.events.append(Event("unanswered"))
             self._attach(now)
         elif self.state == State.ATTACHED:
-            self._watch(now)
-
-    def _watch(self, now: float) -> None:
-        due = self._silence.due(now)
-        if due == "ask":
-            self.out.append(wire.Ping(now))
-        elif due == "give up":
-            self.events.append(Event("silent"))
+            due = self._silence.due(now)
+            if due == "ask":
+                self.out.append(wire.Ping(now))
+            elif due == "give up":
+                self.events.append(Event("silent"))
 
     def close(self) -> None:
         """Says good-bye. Nothing more is taken or sent."""
         if self.state == State.ATTACHED:
             self.out.append(wire.Detach())
         self.moving.close()
+        self.channels.close()
         self.state = State.CLOSED
         self.advertised.close()
         for request in list(self.requests.open.values()):
@@ -480,19 +498,3 @@ class Session:
 
 def _deadline(now: float, timeout_s: float | None) -> float | None:
     return None if timeout_s is None else now + timeout_s
-
-
-_HANDLERS: list[Callable[[Session, Any, float], None] | None] = [None] * 256
-_HANDLERS[wire.Attached.kind] = Session.on_attached
-_HANDLERS[wire.Refuse.kind] = Session.on_refuse
-_HANDLERS[wire.Reset.kind] = Session.on_reset
-_HANDLERS[wire.Marks.kind] = Session.on_marks
-_HANDLERS[wire.Ping.kind] = Session.on_ping
-_HANDLERS[wire.Done.kind] = Session.on_done
-_HANDLERS[wire.Deliver.kind] = Session.on_deliver
-_HANDLERS[wire.Names.kind] = Session.on_names
-_HANDLERS[wire.GoAway.kind] = Session.on_go_away
-_HANDLERS[wire.Dropped.kind] = Session.on_dropped
-_HANDLERS[relocation.RoundTripsRequest.kind] = lambda session, m, now: session.asked(session, m)
-_HANDLERS[relocation.Relocate.kind] = lambda session, m, now: session.moving.on_relocate(session, m, now)
-_HANDLERS[relocation.Relocated.kind] = lambda session, m, now: session.moving.on_relocated(session, m, now)

@@ -1,0 +1,245 @@
+"""The client's subscriptions to channels, and questions to the back end; no input or output.
+
+A subscription is a position: at every attachment the broker is told the last one that came, and sends what is
+after it. What comes twice is dropped by its position. The broker may have a window of bytes under way beyond
+what the program has taken.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from grapevine.errors import ChannelError, Closed, Error, ParameterError, Timeout
+from grapevine.wire.channels import (
+    ChannelMessage,
+    ChannelRows,
+    ChannelState,
+    ChannelTaken,
+    DriverAnswer,
+    DriverAsk,
+    SubscribeChannel,
+    UnsubscribeChannel,
+    execution_of,
+)
+
+if TYPE_CHECKING:
+    from grapevine.client.session.session import Session
+
+WINDOW_BYTES = 1 << 20
+TELL = 64  # rows taken before the broker hears of it, unless the queue is empty
+_row = msgspec.msgpack.Decoder(tuple[float, dict[str, Any]]).decode
+
+
+class Result:
+    """A row of a channel's result."""
+
+    __slots__ = ("row", "channel", "parameters", "executed_at", "position")
+
+    def __init__(
+        self, row: dict[str, Any], channel: str, parameters: dict[str, Any], executed_at: float, position: int
+    ) -> None:
+        self.row = row
+        self.channel = channel
+        self.parameters = parameters
+        self.executed_at = executed_at  # seconds since 1970
+        self.position = position  # subscribe with after=position to go on from here
+
+    @property
+    def execution(self) -> int:
+        return execution_of(self.position)
+
+    def __repr__(self) -> str:
+        return f"<Result {self.channel} {self.execution}.{self.position & 0xFFFFFFFF} {self.row!r}>"
+
+
+class ChannelSubscriptionState:
+    __slots__ = (
+        "number", "channel", "given", "parameters", "kept", "last", "taken", "told", "through", "queue",
+        "confirmed", "error", "trouble", "lost", "since", "deadline",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, channel: str, given: bytes, after: int | None, kept: bool, deadline: float | None
+    ) -> None:
+        self.number = number
+        self.channel = channel
+        self.given = given
+        self.parameters: dict[str, Any] = {}  # as the back end has taken them
+        self.kept = kept
+        self.last = -1 if after is None else after  # position of the last row that came
+        self.taken = self.told = max(self.last, 0)  # that the program has, and that the broker knows of
+        self.through = self.taken  # everything up to here has come
+        self.queue: deque[Result] = deque()
+        self.confirmed = False
+        self.error: Error | None = None  # it has ended
+        self.trouble = ""
+        self.lost = 0  # executions that were no longer kept when this subscriber came
+        self.since = 0  # the position after which results are due
+        self.deadline = deadline
+
+
+class Ask:
+    """A question to the back end; it is asked again after every break until it is answered."""
+
+    __slots__ = ("message", "answer", "error")
+
+    def __init__(self, message: DriverAsk) -> None:
+        self.message = message
+        self.answer: DriverAnswer | None = None
+        self.error: Error | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.answer is not None or self.error is not None
+
+
+class Channels:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.kept = False  # the program has a name of its own: it may come back
+        self.by_number: dict[int, ChannelSubscriptionState] = {}
+        self.asks: dict[int, Ask] = {}
+        self._number = 0
+
+    # --- what the program wants ---------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        channel: str,
+        parameters: Mapping[str, object],
+        after: int | None,
+        now: float,
+        timeout_s: float | None,
+    ) -> ChannelSubscriptionState:
+        self._number += 1
+        given = msgspec.msgpack.encode({name: _plain(value) for name, value in parameters.items()})
+        deadline = None if timeout_s is None else now + timeout_s
+        state = ChannelSubscriptionState(self._number, channel, given, after, self.kept, deadline)
+        self.by_number[state.number] = state
+        self._say_subscribe(state)
+        return state
+
+    def unsubscribe(self, state: ChannelSubscriptionState) -> None:
+        if self.by_number.pop(state.number, None) is not None:
+            state.error = Closed("unsubscribed")
+            self.session.say(UnsubscribeChannel(state.number))
+
+    def take(self, state: ChannelSubscriptionState, most: int) -> list[Result]:
+        queue = state.queue
+        found = [queue.popleft() for _ in range(min(most, len(queue)))]
+        if found:
+            state.taken = found[-1].position
+            self._tell(state, len(found))
+        return found
+
+    def _tell(self, state: ChannelSubscriptionState, count: int) -> None:
+        if state.taken > state.told and (not state.queue or count >= TELL):
+            state.told = state.taken
+            self.session.say(ChannelTaken(state.number, state.taken))
+
+    def ask(self, verb: str, body: bytes) -> Ask:
+        self._number += 1
+        ask = self.asks[self._number] = Ask(DriverAsk(self._number, verb, body))
+        self.session.say(ask.message)
+        return ask
+
+    # --- what the session tells ---------------------------------------------------------------------------
+
+    def attached(self) -> None:
+        """Also with a broker that resumed us: what it had sent may have been lost with the link."""
+        for state in self.by_number.values():
+            self._say_subscribe(state)
+        for ask in self.asks.values():
+            self.session.say(ask.message)
+
+    def _say_subscribe(self, state: ChannelSubscriptionState) -> None:
+        message = SubscribeChannel(
+            state.number, state.channel, state.given, state.last + 1, state.kept, WINDOW_BYTES
+        )
+        self.session.say(message)
+
+    def receive(self, message: ChannelMessage, now: float) -> None:
+        if isinstance(message, DriverAnswer):
+            if (ask := self.asks.pop(message.request, None)) is not None:
+                ask.answer = message
+            return
+        if not isinstance(message, ChannelRows | ChannelState):
+            return
+        state = self.by_number.get(message.number)
+        if state is None:
+            return
+        if isinstance(message, ChannelRows):
+            self._rows(state, message)
+        else:
+            self._state(state, message)
+
+    def _rows(self, state: ChannelSubscriptionState, message: ChannelRows) -> None:
+        for position, payload in message.rows:
+            if position > state.last:
+                executed_at, row = _row(payload)
+                state.last = position
+                state.queue.append(Result(row, state.channel, state.parameters, executed_at, position))
+        state.through = max(state.through, message.through)
+
+    def _state(self, state: ChannelSubscriptionState, message: ChannelState) -> None:
+        if message.outcome == "confirmed":
+            if not state.confirmed:
+                state.since = message.after
+            state.confirmed, state.trouble = True, ""
+            state.lost += message.lost
+            state.last = max(state.last, message.after)
+            state.through = max(state.through, message.after)
+            state.parameters = msgspec.msgpack.decode(message.parameters) if message.parameters else {}
+        elif message.outcome == "trouble":
+            state.trouble = message.text
+        elif message.outcome == "":
+            state.trouble = ""
+        else:
+            state.error = _error(message)
+            self.by_number.pop(state.number, None)
+
+    def next_deadline(self) -> float | None:
+        waiting = (s.deadline for s in self.by_number.values() if not s.confirmed and s.deadline is not None)
+        return min(waiting, default=None)
+
+    def tick(self, now: float) -> None:
+        for state in list(self.by_number.values()):
+            if not state.confirmed and state.deadline is not None and now >= state.deadline:
+                state.error = Timeout(f"channel {state.channel} was not confirmed in time")
+                self.unsubscribe_quietly(state)
+
+    def unsubscribe_quietly(self, state: ChannelSubscriptionState) -> None:
+        self.by_number.pop(state.number, None)
+        self.session.say(UnsubscribeChannel(state.number))
+
+    def close(self) -> None:
+        for state in self.by_number.values():
+            state.error = state.error or Closed("the client is closed")
+        for ask in self.asks.values():
+            ask.error = Closed("the client is closed")
+
+
+def _plain(value: object) -> object:
+    """A time travels as text."""
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _error(message: ChannelState) -> Error:
+    if message.outcome == "parameter":
+        name, expected, given = msgspec.json.decode(message.text, type=tuple[str, str, str])
+        return ParameterError(name, expected, _Given(given))
+    return ChannelError(message.text or message.outcome)
+
+
+class _Given:
+    """What the back end has printed of a value."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text

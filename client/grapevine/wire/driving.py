@@ -1,0 +1,133 @@
+"""What the driver of channels asks of the back end, and the answers: bodies of DriverAsk and DriverAnswer.
+
+serve    the lease: one driver at a time, renewed before it ends
+catalog  datasets and channels
+plan     the next execution of a channel: the same answer until it is committed
+sets     the parameter sets of a plan
+rows     rows of a fed dataset, by positions
+put      a piece of an execution's results
+commit   that was all: from now on they are the execution's results
+failed   an execution that will be tried again
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from grapevine.wire.catalog import Channel, Dataset
+
+LEASE_S = 60.0
+RENEW_S = 10.0
+VERBS = ("serve", "catalog", "plan", "sets", "rows", "put", "commit", "failed")
+
+T = TypeVar("T")
+
+
+class Serve(msgspec.Struct, frozen=True, array_like=True):
+    driver: str
+    incarnation: int
+
+
+class Serving(msgspec.Struct, frozen=True, array_like=True):
+    lease: int
+    generation: int  # of the catalog
+
+
+class Listing(msgspec.Struct, frozen=True, array_like=True):
+    generation: int
+    datasets: tuple[Dataset, ...]
+    channels: tuple[Channel, ...]
+
+
+class PlanAsk(msgspec.Struct, frozen=True, array_like=True):
+    lease: int
+    channel: str
+    version: int
+
+
+class Plan(msgspec.Struct, frozen=True, array_like=True):
+    """Execution e of a channel: which rows of each fed dataset it sees, and for which sets it runs."""
+
+    channel: str
+    version: int
+    execution: int
+    generation: int  # of the sets
+    at: float
+    cuts: tuple[tuple[str, int, int], ...]  # dataset: new rows are after the first, all rows up to the second
+
+
+class SetsAsk(msgspec.Struct, frozen=True, array_like=True):
+    channel: str
+    version: int
+    generation: int
+    after: int = -1  # back-end subscription; they come in their order
+
+
+class Sets(msgspec.Struct, frozen=True, array_like=True):
+    sets: tuple[tuple[int, bytes], ...]
+    more: bool
+
+
+class RowsAsk(msgspec.Struct, frozen=True, array_like=True):
+    dataset: str
+    after: int
+    up_to: int
+    most_bytes: int
+
+
+class FedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A publication as a dataset keeps it."""
+
+    publisher: int
+    incarnation: int
+    sequence: int
+    publisher_name: str
+    accepted_at: float
+    attributes: bytes
+    payload: bytes
+
+
+class Rows(msgspec.Struct, frozen=True, array_like=True):
+    rows: tuple[tuple[int, FedRow], ...]  # with their positions
+    through: int  # complete up to here
+    start: int  # the first position that is still kept
+
+
+class Put(msgspec.Struct, frozen=True, array_like=True):
+    lease: int
+    channel: str
+    version: int
+    execution: int
+    attempt: int
+    piece: int
+    runs: list[tuple[int, list[bytes]]]  # sorted by back-end subscription
+
+
+class Commit(msgspec.Struct, frozen=True, array_like=True):
+    lease: int
+    channel: str
+    version: int
+    execution: int
+    attempt: int
+    pieces: int
+    took_s: float = 0.0
+
+
+class Failed(msgspec.Struct, frozen=True, array_like=True):
+    lease: int
+    channel: str
+    text: str
+
+
+def encode_body(value: Any) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+def decode_body(body: bytes, kind: type[T]) -> T:
+    """Raises ValueError for what is none."""
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,64 @@
+"""JSON Schemas of the configuration and of topology files, from the classes that read them.
+
+An editor that knows the line `#:schema FILE` completes and checks while one types. What a schema cannot say,
+that two keys contradict each other or that no broker has a name, `config check` and `local up` say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from daemon.settings.sections import Settings
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FILE = "configuration.schema.json"
+TOPOLOGY_FILE = "topology.schema.json"
+LINE = f"#:schema ./{FILE}"
+
+
+def configuration_schema() -> dict[str, Any]:
+    (made,), definitions = _schemas(Settings)
+    return {"$schema": DIALECT, "title": "Configuration of grapevined", **made, "$defs": definitions}
+
+
+def topology_schema(generate: type, client: type) -> dict[str, Any]:
+    """`generate` and `client` are the tables of a topology file that have classes of their own."""
+    (_, generated, clients), definitions = _schemas(Settings, generate, client)
+    sections = definitions["Settings"]["properties"]
+    own = definitions["Broker"]["properties"]
+    text = {"type": "string"}
+    plain = {
+        **own,
+        **sections,
+        "name": {**text, "minLength": 1},
+        "host": text,
+        "listen": {"anyOf": [text, {"type": "array", "items": text}]},
+        "neighbours": {"type": "array", "items": text},
+        "start_s": {"type": "number", "minimum": 0},
+    }
+    broker = {"type": "object", "properties": plain, "required": ["name"], "additionalProperties": False}
+    return {
+        "$schema": DIALECT,
+        "title": "Topology: brokers and clients, on one host or many",
+        "type": "object",
+        "properties": {
+            "port": {"type": "integer", "minimum": 1, "maximum": 65_535},
+            "generate": generated,
+            "defaults": {"$ref": "#/$defs/Settings"},
+            "broker": {"type": "array", "items": broker},
+            "client": {"type": "array", "items": clients},
+        },
+        "additionalProperties": False,
+        "anyOf": [{"required": ["generate"]}, {"required": ["broker"]}],
+        "$defs": definitions,
+    }
+
+
+def _schemas(*kinds: type) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    made, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        for said in definition.get("properties", {}).values():
+            said.pop("default", None)  # of a section: its keys have theirs
+    return list(made), definitions

@@ -1,0 +1,272 @@
+"""SPEC A2, A3: the back end towards brokers: takes subscribers' wishes, tells of executions, is pulled.
+
+A wish is answered when it is on disk. A broker whose link is gone
+keeps its back-end subscriptions for a while: it comes back, or its subscribers come by another one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from grapevine.errors import ChannelError, ParameterError
+from grapevine.wire.catalog import Channel
+from grapevine.wire.channels import (
+    BackendSubscribe,
+    BackendSubscribed,
+    BackendUnsubscribe,
+    BackendWelcome,
+    ChannelTroubled,
+    Cursors,
+    Executed,
+    Pull,
+    Pulled,
+    execution_of,
+    position,
+)
+from grapevine.wire.driving import Plan
+from grapevine.wire.messages import Message
+from grapevine.wire.parameters import canonical, set_id, take_set
+from overlay.behaviour import Quiet, Status
+from overlay.channels.executions import store_name
+from overlay.channels.interest import BackendSubscription
+from overlay.channels.sessions import BackendSession, Handlers, Inside
+from overlay.channels.store import Store
+from overlay.core import Core
+from overlay.links.session import Kind, Session
+
+LINGER_S = 30.0  # a broker without a link may come back
+EXPIRE_S = 10.0
+RESULTS_IN_ONE = 20_000  # of an Executed: about half a megabyte
+PIECE_BYTES = 1 << 20  # of a Pulled
+ROWS_IN_ONE = 16_384
+SETS_MAX = 1_000_000
+
+
+class BackEnd(Quiet):
+    name = "back end"
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.brokers: dict[int, BackendSession] = {}
+        self.pulled_rows = self.pulled_bytes = self.pulls = 0
+        self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.handlers: Handlers = {
+            BackendSubscribe: self.on_subscribe,
+            BackendUnsubscribe: self.on_unsubscribe,
+            Pull: self.on_pull,
+            Cursors: self.on_cursors,
+        }
+        for message, handler in self.handlers.items():
+            core.on(message, handler)
+
+    def start(self, now: float) -> None:
+        self._expire(now)
+
+    def _expire(self, now: float) -> None:
+        self.store.executions.expire(now)
+        for be, known in list(self.store.interest.by_be.items()):
+            channel = self.store.catalog.channels.get(known.kept.channel)
+            keep_s = channel.keep_s if channel is not None else 0.0
+            for subscriber, cursor in list(known.cursors.items()):
+                if cursor.touched_at < now - keep_s:
+                    self.store.interest.drop_cursor(be, subscriber)
+            self.release(be)
+        self.core.timers.at(now + EXPIRE_S, self._expire)
+
+    def tell(self, message: Message, *sessions: Session) -> None:
+        for session in sessions:
+            if isinstance(session, Inside):
+                session.to_front(message)
+            else:
+                self.core.tell(message, session)
+
+    # --- brokers come and go ------------------------------------------------------------------------------
+
+    def link_up(self, session: Session, now: float) -> None:
+        if isinstance(session, BackendSession) and not session.dialled:
+            self.brokers[session.id] = session
+            held = (be for be, known in self.store.interest.by_be.items() if session.id in known.brokers)
+            self._unsaid[session.id] = set(held)
+            self.core.timers.at(now + LINGER_S, lambda later: self._forget_unsaid(session, later))
+            self.core.tell(BackendWelcome(self.core.incarnation), session)
+
+    def _forget_unsaid(self, session: BackendSession, now: float) -> None:
+        """What a broker held on an earlier link and has not asked for on this one."""
+        if self.brokers.get(session.id) is session:
+            self._let_go(session.id, self._unsaid.pop(session.id, set()), now)
+
+    def link_down(self, session: Session, now: float) -> None:
+        if isinstance(session, BackendSession) and not session.dialled:
+            self.core.timers.at(now + LINGER_S, lambda later: self._gone(session, later))
+
+    def _gone(self, session: BackendSession, now: float) -> None:
+        """Nobody with this name came back in time."""
+        if session.link is not None or self.brokers.get(session.id) is not session:
+            return
+        del self.brokers[session.id]
+        self._unsaid.pop(session.id, None)
+        self._let_go(session.id, set(self.store.interest.by_be), now)
+
+    def _let_go(self, broker: int, of: set[int], now: float) -> None:
+        for be in sorted(of):
+            known = self.store.interest.by_be.get(be)
+            if known is not None and broker in known.brokers:
+                known.brokers.discard(broker)
+                self.release(be)
+
+    def release(self, be: int) -> None:
+        known = self.store.interest.by_be.get(be)
+        if known is not None and not known.wanted:
+            self.store.interest.release(be, self.store.executions.planned(known.kept.channel))
+
+    # --- subscribing --------------------------------------------------------------------------------------
+
+    def on_subscribe(self, session: Session, message: BackendSubscribe, now: float) -> None:
+        try:
+            channel = self.store.catalog.channel(message.channel)
+            given = msgspec.msgpack.decode(message.parameters, type=dict[str, Any])
+            values = take_set(channel.parameters, given)
+        except ParameterError as error:
+            text = msgspec.json.encode([error.name, error.expected, repr(error.given)]).decode()
+            self._refuse(session, message, "parameter", text)
+            return
+        except ChannelError as error:
+            self._refuse(session, message, "unknown", str(error))
+            return
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self._refuse(session, message, "parameter", '["parameters", "a map", ""]')
+            return
+        form = canonical(values)
+        be = set_id(channel.name, channel.version, form)
+        if len(self.store.interest.by_be) >= SETS_MAX and be not in self.store.interest.by_be:
+            self._refuse(session, message, "limit", f"{SETS_MAX} parameter sets are subscribed already")
+            return
+        known = self.store.interest.enter(be, channel.name, channel.version, form)
+        if known is None:
+            self._refuse(session, message, "limit", "another parameter set has the same id: change a value")
+            return
+        known.brokers.add(session.id)
+        self._unsaid.get(session.id, set()).discard(be)
+        after, lost = self._begin(channel, known, message)
+        if message.subscriber:
+            self.store.interest.move_cursor(be, message.subscriber, after, now)
+        executed = self._executed(channel.name)
+        taken = msgspec.msgpack.encode({p.name: value for p, value in zip(channel.parameters, values)})
+        self.tell(BackendSubscribed(message.request, "confirmed", be, after, executed, lost, taken), session)
+
+    def _refuse(self, session: Session, message: BackendSubscribe, outcome: str, text: str) -> None:
+        self.tell(BackendSubscribed(message.request, outcome, text=text), session)
+
+    def _executed(self, channel: str) -> int:
+        progress = self.store.executions.progress.get(channel)
+        return 0 if progress is None else progress.executed
+
+    def _begin(
+        self, channel: Channel, known: BackendSubscription, message: BackendSubscribe
+    ) -> tuple[int, int]:
+        """After which position results are due, and how many executions before it are no longer kept."""
+        executed = self._executed(channel.name)
+        plan = self.store.executions.plans.get(channel.name)
+        counted = plan is None or known.kept.entered <= plan.generation
+        fresh = position(executed if counted else executed + 1)
+        cursor = known.cursors.get(message.subscriber)
+        if message.after:
+            after = message.after - 1
+        elif cursor is not None:
+            after = cursor.position
+        else:
+            return fresh, 0
+        after = min(after, fresh)
+        oldest = self.store.executions.oldest(channel)
+        lost = max(oldest - execution_of(after) - 1, 0)
+        return (position(oldest - 1), lost) if lost else (after, 0)
+
+    def on_unsubscribe(self, session: Session, message: BackendUnsubscribe, now: float) -> None:
+        known = self.store.interest.by_be.get(message.be)
+        if known is None:
+            return
+        if message.subscriber:
+            self.store.interest.drop_cursor(message.be, message.subscriber)
+        else:
+            known.brokers.discard(session.id)
+        self.release(message.be)
+
+    def on_cursors(self, session: Session, message: Cursors, now: float) -> None:
+        for be, at in message.cursors:
+            self.store.interest.move_cursor(be, message.subscriber, at, now)
+
+    # --- executions ---------------------------------------------------------------------------------------
+
+    def executed(self, plan: Plan, now: float) -> None:
+        """Tell each broker of the results that it holds."""
+        index = self.store.results.index(store_name(plan.channel, plan.version), plan.execution)
+        of: dict[int, list[tuple[int, int, int]]] = {}
+        for be, extent in index.items():
+            known = self.store.interest.by_be.get(be)
+            for broker in known.brokers if known is not None else ():
+                of.setdefault(broker, []).append((be, extent.rows, extent.size))
+        for broker, results in of.items():
+            session = self.brokers.get(broker)
+            for at in range(0, len(results), RESULTS_IN_ONE):
+                if session is not None:
+                    part = tuple(sorted(results[at : at + RESULTS_IN_ONE]))
+                    self.tell(Executed(plan.channel, plan.execution, part), session)
+
+    def troubled(self, channel: str, outcome: str, text: str) -> None:
+        self.tell(ChannelTroubled(channel, outcome, text), *self.brokers.values())
+
+    def on_pull(self, session: Session, message: Pull, now: float) -> None:
+        left = message.credit_bytes
+        self.pulls += 1
+        for number, (be, after) in enumerate(message.ranges, 1):
+            last = number == len(message.ranges)
+            rows, through, size = self._read(be, after, message.execution, left)
+            left = max(left - size, 0)
+            self.pulled_rows += len(rows)
+            self.pulled_bytes += size
+            self.tell(Pulled(message.request, be, tuple(rows), through, last), session)
+
+    def _read(self, be: int, after: int, up_to: int, most: int) -> tuple[list[tuple[int, bytes]], int, int]:
+        """Rows after a position, where they end, their bytes; one row at least while there is credit."""
+        known = self.store.interest.by_be.get(be)
+        if known is None:
+            return [], max(after, position(up_to)), 0
+        store = store_name(known.kept.channel, known.kept.version)
+        found: list[tuple[int, bytes]] = []
+        size = 0
+        most = min(most, PIECE_BYTES)
+        for execution in self.store.results.executions(store):
+            if not execution_of(after) <= execution <= up_to:
+                continue
+            for number, row in enumerate(self.store.results.read(store, execution, be), 1):
+                at = position(execution, number)
+                if at <= after:
+                    continue
+                if (size + len(row) > most and (found or not most)) or len(found) >= ROWS_IN_ONE:
+                    return found, found[-1][0] if found else after, size
+                found.append((at, row))
+                size += len(row)
+        return found, max(after, position(up_to)), size
+
+    # --- what it looks like -------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        return {
+            "channels": len(self.store.catalog.channels),
+            "back_end_subscriptions": sum(not k.kept.left for k in self.store.interest.by_be.values()),
+            "brokers": sorted(session.name for session in self.brokers.values() if session.link is not None),
+            "pulls": self.pulls,
+            "pulled_rows": self.pulled_rows,
+            "pulled_bytes": self.pulled_bytes,
+        }
+
+    def validate(self) -> None:
+        for be, known in self.store.interest.by_be.items():
+            assert known.be == be
+            assert known.kept.left or known.kept.entered <= self.store.interest.generation, be
+        assert all(session.kind is Kind.BACKEND for session in self.brokers.values())

@@ -1,0 +1,98 @@
+"""What the back end knows of datasets and channels: created, replaced, dropped; each change says why not.
+
+A channel that is replaced has the next version: its back-end subscriptions have other ids, and its results
+begin anew. Names are one space: in a query they are all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import msgspec
+
+from grapevine.errors import ChannelError
+from grapevine.wire.catalog import Channel, Dataset
+
+DATASETS_MAX = 256
+CHANNELS_MAX = 1_024
+
+
+class Catalog(msgspec.Struct):
+    datasets: dict[str, Dataset] = msgspec.field(default_factory=dict)
+    channels: dict[str, Channel] = msgspec.field(default_factory=dict)
+    versions: dict[str, int] = msgspec.field(default_factory=dict)  # of dropped channels too
+    generation: int = 0
+
+    def create(
+        self, datasets: Iterable[Dataset], channels: Iterable[Channel], replace: bool = False
+    ) -> list[str]:
+        """What is new or other now; all of it or nothing."""
+        datasets, channels = list(datasets), list(channels)
+        for dataset in datasets:
+            known = self.datasets.get(dataset.name)
+            if known is not None and known != dataset and not replace:
+                raise ChannelError(f"dataset {dataset.name} is there and differs: --replace, or another name")
+            if known is not None and known != dataset and known.columns != dataset.columns:
+                raise ChannelError(f"dataset {dataset.name} has rows of other columns: drop it first")
+            if dataset.name in self.channels:
+                raise ChannelError(f"{dataset.name} is a channel")
+        for channel in channels:
+            other = self.channels.get(channel.name)
+            if other is not None and not other.same_as(channel) and not replace:
+                raise ChannelError(
+                    f"channel {channel.name} is there and differs: --replace makes a new version"
+                )
+            if channel.name in self.datasets:
+                raise ChannelError(f"{channel.name} is a dataset")
+        if len(self.datasets) + len(datasets) > DATASETS_MAX:
+            raise ChannelError(f"there are {DATASETS_MAX} datasets at most")
+        if len(self.channels) + len(channels) > CHANNELS_MAX:
+            raise ChannelError(f"there are {CHANNELS_MAX} channels at most")
+        return self._put(datasets, channels)
+
+    def _put(self, datasets: list[Dataset], channels: list[Channel]) -> list[str]:
+        changed = []
+        for dataset in datasets:
+            if self.datasets.get(dataset.name) != dataset:
+                self.datasets[dataset.name] = dataset
+                changed.append(dataset.name)
+        for channel in channels:
+            known = self.channels.get(channel.name)
+            if known is None or not known.same_as(channel):
+                version = self.versions[channel.name] = self.versions.get(channel.name, 0) + 1
+                self.channels[channel.name] = msgspec.structs.replace(channel, version=version)
+                changed.append(channel.name)
+        self.generation += bool(changed)
+        return changed
+
+    def drop_channel(self, name: str) -> Channel:
+        channel = self.channel(name)
+        del self.channels[name]
+        self.generation += 1
+        return channel
+
+    def drop_dataset(self, name: str) -> Dataset:
+        if name not in self.datasets:
+            raise ChannelError(f"no dataset {name}{_meant(name, self.datasets)}")
+        users = [channel.name for channel in self.channels.values() if mentions(channel, name)]
+        if users:
+            raise ChannelError(f"dataset {name} is used by {', '.join(sorted(users))}: drop these first")
+        self.generation += 1
+        return self.datasets.pop(name)
+
+    def channel(self, name: str) -> Channel:
+        if name not in self.channels:
+            raise ChannelError(f"no channel {name}{_meant(name, self.channels)}")
+        return self.channels[name]
+
+
+def mentions(channel: Channel, dataset: str) -> bool:
+    """Whether its query may read the dataset: by words, which errs on the side of yes."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in channel.sql).split()
+    return dataset in channel.new or dataset in words or f"{dataset}_all" in words
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""

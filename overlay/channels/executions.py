@@ -1,0 +1,181 @@
+"""SPEC A1: a channel's executions at the back end: planned, run elsewhere, committed.
+
+Execution e is planned once: which rows of each fed dataset are new to it and up to where it sees them, and
+for which generation of sets it runs. The plan is on disk before the driver has it and is the answer until e
+is committed, so that a driver that runs it again has the same input. Executions of a channel count from 1
+without a gap, over all its versions. A channel without sets moves its cut on and counts nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from grapevine.wire.catalog import Channel
+from grapevine.wire.driving import Plan
+from overlay.channels.catalog import Catalog, mentions
+from overlay.channels.dataset_log import DatasetLog
+from overlay.channels.interest import Interest
+from overlay.channels.records import Records
+from overlay.channels.results import Results
+
+
+class Progress(msgspec.Struct, array_like=True, gc=False):
+    """How far a channel has come."""
+
+    executed: int = 0
+    cuts: dict[str, int] = msgspec.field(default_factory=dict)  # of each dataset that is new to it
+    at: float = 0.0  # of the last execution
+    rows: int = 0
+    size: int = 0  # bytes
+    took_s: float = 0.0
+
+
+def store_name(channel: str, version: int) -> str:
+    return f"{channel}@{version}"
+
+
+class Executions:
+    def __init__(
+        self, catalog: Catalog, interest: Interest, log: DatasetLog, results: Results, records: Records
+    ) -> None:
+        self.catalog = catalog
+        self.interest = interest
+        self.log = log
+        self.results = results
+        self.records = records
+        self.progress: dict[str, Progress] = {}
+        self.plans: dict[str, Plan] = {}
+        self.times: dict[str, dict[int, float]] = {}  # store name -> execution -> when
+        for key, value in records.items():
+            kind, _, rest = key.partition("/")
+            if kind == "progress":
+                self.progress[rest] = msgspec.msgpack.decode(value, type=Progress)
+            elif kind == "plan":
+                self.plans[rest] = msgspec.msgpack.decode(value, type=Plan)
+            elif kind == "at":
+                store, _, execution = rest.rpartition("/")
+                self.times.setdefault(store, {})[int(execution)] = msgspec.msgpack.decode(value, type=float)
+        self._finish_committed()
+
+    def _finish_committed(self) -> None:
+        """Results that were committed just before a crash: the plan is done, whatever was noted of it."""
+        for channel, plan in list(self.plans.items()):
+            store = store_name(channel, plan.version)
+            if plan.execution in self.results.executions(store):
+                self._done(plan, 0.0, plan.at)
+
+    def begin(self, channel: Channel) -> None:
+        """A channel that is new or other: from here on rows are new to it; an open plan is void."""
+        progress = self.progress.setdefault(channel.name, Progress())
+        progress.cuts = {dataset: self.log.end(dataset) for dataset in channel.new}
+        self._note(channel.name)
+        self._void(channel.name)
+
+    def end(self, channel: Channel) -> None:
+        """The channel is dropped: its results go. Its number goes on if it comes again."""
+        self._void(channel.name)
+        self.drop_results(store_name(channel.name, channel.version), 2**62)
+
+    def _void(self, channel: str) -> None:
+        if self.plans.pop(channel, None) is not None:
+            self.records.delete(f"plan/{channel}")
+        self.interest.forget_left(channel)
+
+    def planned(self, channel: str) -> int | None:
+        """The generation of the open plan."""
+        plan = self.plans.get(channel)
+        return None if plan is None else plan.generation
+
+    def plan(self, channel: Channel, now: float) -> Plan | None:
+        """None: nobody has subscribed, or a continuous one has nothing new."""
+        if (known := self.plans.get(channel.name)) is not None:
+            return known
+        progress = self.progress.setdefault(channel.name, Progress())
+        generation = self.interest.generation
+        if next(self.interest.of(channel.name, channel.version, generation), None) is None:
+            self._move_on(channel, progress)
+            return None
+        cuts = []
+        for name, dataset in self.catalog.datasets.items():
+            if dataset.fed and mentions(channel, name):
+                end = self.log.end(name)
+                cuts.append((name, progress.cuts.get(name, end) if name in channel.new else end, end))
+        if channel.period_s == 0 and all(after == end for _, after, end in cuts):
+            return None
+        plan = Plan(channel.name, channel.version, progress.executed + 1, generation, now, tuple(cuts))
+        self.plans[channel.name] = plan
+        self.records.put(f"plan/{channel.name}", msgspec.msgpack.encode(plan))
+        return plan
+
+    def _move_on(self, channel: Channel, progress: Progress) -> None:
+        ends = {dataset: self.log.end(dataset) for dataset in channel.new}
+        if progress.cuts != ends:
+            progress.cuts = ends
+            self._note(channel.name)
+
+    def commit(self, plan: Plan, attempt: int, pieces: int, took_s: float, now: float) -> bool:
+        """False: results are missing. The commit of the results is the decision; the rest follows from it."""
+        store = store_name(plan.channel, plan.version)
+        if not self.results.commit(store, plan.execution, attempt, pieces):
+            return False
+        self._done(plan, took_s, now)
+        return True
+
+    def _done(self, plan: Plan, took_s: float, now: float) -> None:
+        store = store_name(plan.channel, plan.version)
+        progress = self.progress.setdefault(plan.channel, Progress())
+        index = self.results.index(store, plan.execution)
+        progress.executed = plan.execution
+        progress.cuts = {name: end for name, _, end in plan.cuts if name in progress.cuts}
+        progress.at, progress.took_s = now, took_s
+        progress.rows = sum(extent.rows for extent in index.values())
+        progress.size = sum(extent.size for extent in index.values())
+        self._note(plan.channel)
+        self.times.setdefault(store, {})[plan.execution] = now
+        self.records.put(f"at/{store}/{plan.execution}", msgspec.msgpack.encode(now))
+        self._void(plan.channel)
+
+    def _note(self, channel: str) -> None:
+        self.records.put(f"progress/{channel}", msgspec.msgpack.encode(self.progress[channel]))
+
+    # --- keeping ------------------------------------------------------------------------------------------
+
+    def oldest(self, channel: Channel) -> int:
+        """The first execution whose results are kept; the next one if none is."""
+        kept = self.results.executions(store_name(channel.name, channel.version))
+        return kept[0] if kept else self.progress.get(channel.name, Progress()).executed + 1
+
+    def expire(self, now: float) -> None:
+        """Results and rows that are older than they are to be kept."""
+        for channel in self.catalog.channels.values():
+            store = store_name(channel.name, channel.version)
+            times = self.times.get(store, {})
+            gone = [execution for execution, at in times.items() if at < now - channel.keep_s]
+            if gone:
+                self.drop_results(store, max(gone))
+        for name, dataset in self.catalog.datasets.items():
+            if dataset.fed:
+                self._trim(name, dataset.keep_s, now)
+
+    def drop_results(self, store: str, up_to: int) -> None:
+        self.results.drop(store, up_to)
+        times = self.times.get(store, {})
+        for execution in [each for each in times if each <= up_to]:
+            del times[execution]
+            self.records.delete(f"at/{store}/{execution}")
+
+    def _trim(self, dataset: str, keep_s: float, now: float) -> None:
+        """Rows that are old and that every execution has seen."""
+        needed = self.log.end(dataset) + 1
+        for channel, progress in self.progress.items():
+            if channel in self.catalog.channels and dataset in progress.cuts:
+                needed = min(needed, progress.cuts[dataset] + 1)
+        first = self.log.start(dataset)
+        while first < needed:
+            rows = self.log.read(dataset, first - 1, needed - 1, 1 << 20)
+            fresh = next((read for read in rows if read.row.accepted_at >= now - keep_s), None)
+            if fresh is not None or not rows:
+                first = fresh.position if fresh is not None else needed
+                break
+            first = rows[-1].position + 1
+        self.log.trim(dataset, min(first, needed))

@@ -1,0 +1,82 @@
+"""When a broker of the ring serves clients, and how it goes.
+
+It serves when it is on the ring, those before it know it, and it is the root of its arc. Who leaves sends
+its clients away, hands its topics to its successor, passes on what still comes for them, and says farewell
+when nothing that came to it is unsettled.
+"""
+
+from __future__ import annotations
+
+from overlay.behaviour import Quiet
+from overlay.chord.membership import Membership
+from overlay.chord.path import ChordPath
+from overlay.chord.roots import Roots
+from overlay.clients.attachments import Attachments
+from overlay.core import Core
+from overlay.links.readiness import Readiness
+
+LOOK_S = 0.1
+
+
+class RingLeaving(Quiet):
+    def __init__(
+        self,
+        membership: Membership,
+        roots: Roots,
+        path: ChordPath,
+        attachments: Attachments,
+        readiness: Readiness,
+    ) -> None:
+        self.membership, self.roots, self.path = membership, roots, path
+        self.attachments, self.readiness = attachments, readiness
+        self.handed_over = False
+        self._quiet_since = 0.0
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+
+    def start(self, now: float) -> None:
+        self._again(now)
+
+    def _again(self, now: float) -> None:
+        self._look(now)
+        self.core.timers.at(now + LOOK_S, self._again)
+
+    def _look(self, now: float) -> None:
+        membership = self.membership
+        if self.core.leaving:
+            self._maybe_finish(now)
+        elif membership.member and membership.known_before and self.roots.begin is not None:
+            self.readiness.become_ready(self.core, now)
+
+    def leave(self, now: float) -> None:
+        if self.core.leaving:
+            return
+        self.core.leaving = True
+        self.attachments.send_away(now)
+
+    def _maybe_finish(self, now: float) -> None:
+        if self.core.clients or self.core.numbered or self.path.wants.unanswered:
+            return
+        if not self.handed_over:
+            self.handed_over = True
+            self.roots.hand_over(self._handed_over, now)
+
+    def _handed_over(self, now: float) -> None:
+        """The ring closes behind us; what still comes here goes to who has our topics."""
+        self.membership.leave(now)
+        self._quiet_since = now
+        self._wait(now)
+
+    def _wait(self, now: float) -> None:
+        """Until nothing that came here is unsettled and nobody sends more."""
+        peers = self.core.peers.values()
+        busy = self.path.waits or any(
+            lane.out.unsettled or lane.incoming.records for peer in peers for lane in peer.every_lane()
+        )
+        if busy:
+            self._quiet_since = now
+        if now - self._quiet_since < 3 * self.membership.settings.stabilise_s:
+            self.core.timers.at(now + LOOK_S, self._wait)
+        else:
+            self.core.finished = True

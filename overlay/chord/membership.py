@@ -1,0 +1,443 @@
+"""A broker's place on the ring: forming, joining, stabilising, rectifying, fingers, leaving (DYNATOPS R1,
+ring.py).
+
+A ring begins with the configured members when all of them are met and none is in a ring: the one with the
+lowest position says so to all, and they begin with correct lists. Everybody else joins: it asks its way to
+the node before its place and adopts that one's list at one stroke. A broker whose successors are all lost
+joins again as another node. Who is dead is what `contacts` says: a session was lost, or nobody answered a
+fresh dial; a missed answer alone proves nothing.
+
+Pointers that routing may use are successors and fingers with a session; fingers are asked for one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from grapevine.wire.chord import (
+    RingAsk,
+    RingForm,
+    RingFound,
+    RingLeave,
+    RingLookup,
+    RingNode,
+    RingNotify,
+    RingState,
+)
+from grapevine.wire.limits import HOPS
+from grapevine.wire.messages import Message
+from overlay.behaviour import Quiet, Status
+from overlay.chord.contacts import LIVES
+from overlay.chord.ring import (
+    adopted,
+    finger_starts,
+    ideal,
+    may_join,
+    merge,
+    nearer,
+    next_hop,
+    next_hop_to_key,
+    owns,
+    rectified,
+)
+from overlay.core import Core
+from overlay.links.session import Session
+from overlay.settings import ChordSettings
+
+ASKED_S = 2.0  # a question without an answer is given up after this
+
+
+class Contacts(Protocol):
+    """Sessions to other nodes, dialled when they are wanted."""
+
+    def want(self, node: RingNode, now: float) -> None: ...
+    def tell(self, node: RingNode, message: Message) -> bool: ...
+    def connected(self, node: RingNode) -> bool: ...
+    def dead(self, node: RingNode) -> bool: ...
+    def seeds(self) -> tuple[Session, ...]: ...
+
+
+class Membership(Quiet):
+    name = "ring"
+
+    def __init__(self, settings: ChordSettings, addresses: tuple[str, ...], contacts: Contacts) -> None:
+        self.settings = settings
+        self.addresses = addresses
+        self.contacts = contacts
+        self.member = False
+        self.known_before = False  # who is before us says so: others' ways lead to us
+        self.alone = not any(address not in addresses for address in settings.members)
+        self.predecessor: RingNode | None = None
+        self.successors: tuple[RingNode, ...] = ()
+        self.fingers: dict[int, RingNode] = {}  # by where they begin
+        self.waiting: dict[int, RingNode] = {}  # seeds that wait for a ring, as they said last
+        self.on_member: list[Callable[[float], None]] = []
+        self.on_formed: list[Callable[[tuple[RingNode, ...], float], None]] = []
+        self.on_predecessor: list[Callable[[float], None]] = []
+        self.on_pointers: list[Callable[[float], None]] = []
+        self.leaving = False
+        self.on_rejoin: list[Callable[[float], None]] = []
+        self._lives = 0
+        self._number = 0
+        self._asked: dict[int, Callable[[RingState, float], None]] = {}
+        self._looked_up: dict[int, int] = {}
+        self._next_finger = 0
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.length = self.settings.successors
+        self.me = self._node()
+        self.starts = finger_starts(self.me.position, self.settings.base)
+        core.on(RingAsk, self.on_ask)
+        core.on(RingState, self.on_state)
+        core.on(RingNotify, self.on_notify)
+        core.on(RingForm, self.on_form)
+        core.on(RingLeave, self.on_leave)
+        core.on(RingLookup, self.on_lookup)
+        core.on(RingFound, self.on_found)
+
+    def _node(self) -> RingNode:
+        core = self.core
+        self._lives += 1
+        return RingNode(
+            core.id, core.id, (core.incarnation << LIVES) + self._lives, core.name, self.addresses
+        )
+
+    def start(self, now: float) -> None:
+        if self.alone:
+            self._formed((self.me,), now)
+        self._again(now)
+
+    def _again(self, now: float) -> None:
+        self._step(now)
+        pause_s = self.settings.stabilise_s * self.core.random.uniform(0.8, 1.2)
+        self.core.timers.at(now + pause_s, self._again)
+
+    def _step(self, now: float) -> None:
+        if self.member:
+            self.stabilise(now)
+            self._refresh_finger(now)
+        elif not self.leaving:
+            self._seek(now)
+
+    # --- questions ------------------------------------------------------------------------------------
+
+    def pointers(self) -> Iterator[RingNode]:
+        """Whom routing may use."""
+        connected = self.contacts.connected
+        for node in dict.fromkeys((*self.successors, *self.fingers.values())):
+            if connected(node):
+                yield node
+
+    def hop_to(self, position: int) -> RingNode | None:
+        return next_hop(self.me.position, self.pointers(), position)
+
+    def hop_to_key(self, key: int) -> RingNode | None:
+        """None: here, or nowhere yet."""
+        predecessor = None if self.predecessor is None else self.predecessor.position
+        live = list(self.pointers())
+        first = live[0] if live else None
+        return next_hop_to_key(self.me.position, predecessor, first, live, key)
+
+    def is_here(self, key: int) -> bool:
+        """Whether the ring says that the key is ours; whether we know its topics is another question."""
+        if self.predecessor is None:
+            return not self.successors
+        return owns(self.predecessor.position, self.me.position, key)
+
+    def nodes(self) -> Iterator[RingNode]:
+        """Everybody on whom we rely."""
+        if self.predecessor is not None:
+            yield self.predecessor
+        yield from self.successors
+        yield from self.fingers.values()
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    def _ask(
+        self, node: RingNode | Session, target: int, answered: Callable[[RingState, float], None], now: float
+    ) -> None:
+        self._number += 1
+        number, ask = self._number, RingAsk(self._number, target)
+        if isinstance(node, Session):
+            self.core.tell(ask, node)
+        elif not self.contacts.tell(node, ask):
+            self.contacts.want(node, now)
+            return
+        self._asked[number] = answered
+        self.core.timers.at(now + ASKED_S, lambda later: self._give_up(number))
+
+    def _give_up(self, number: int) -> None:
+        self._asked.pop(number, None)
+
+    def on_ask(self, session: Session, ask: RingAsk, now: float) -> None:
+        hop = None
+        if self.member and self.successors:
+            first = self.successors[0].position
+            if not owns(self.me.position, first, ask.target):
+                hop = next_hop(self.me.position, self.pointers(), ask.target - 1) or self.successors[0]
+        state = RingState(ask.number, self.me, self.member, self.predecessor, self.successors, hop)
+        self.core.tell(state, session)
+
+    def on_state(self, session: Session, state: RingState, now: float) -> None:
+        if state.node.broker == session.id and (answered := self._asked.pop(state.number, None)) is not None:
+            answered(state, now)
+
+    # --- forming and joining --------------------------------------------------------------------------
+
+    def _seek(self, now: float) -> None:
+        for session in self.contacts.seeds():
+            self._ask(session, self.me.position, self._seed_said, now)
+
+    def _seed_said(self, state: RingState, now: float) -> None:
+        if self.member or self.leaving:
+            return
+        if state.member:
+            self.waiting.clear()
+            self._join_by(state, now)
+            return
+        self.waiting[state.node.broker] = state.node
+        self._maybe_form(now)
+
+    def _maybe_form(self, now: float) -> None:
+        """All configured members are met and wait: the first of them forms the ring."""
+        known = {address for node in self.waiting.values() for address in node.addresses}
+        seed = any(address in self.addresses for address in self.settings.members)
+        if not seed or any(a not in known and a not in self.addresses for a in self.settings.members):
+            return
+        listed = set(self.settings.members)
+        seeds = [node for node in self.waiting.values() if listed & set(node.addresses)]
+        nodes = tuple(sorted((self.me, *seeds), key=lambda node: node.position))
+        if nodes[0] == self.me:
+            for node in nodes[1:]:
+                self.contacts.tell(node, RingForm(nodes))
+            self._formed(nodes, now)
+
+    def on_form(self, session: Session, form: RingForm, now: float) -> None:
+        if not self.member and self.me in form.nodes:
+            self._formed(form.nodes, now)
+
+    def _formed(self, nodes: tuple[RingNode, ...], now: float) -> None:
+        self.known_before = True
+        if len(nodes) > 1:
+            known = ideal(nodes, nodes.index(self.me), self.length, self.settings.base)
+            self.predecessor, self.successors = known.predecessor, known.successors
+        for call in self.on_formed:
+            call(nodes, now)
+        self._became_member(now)
+
+    def _join_by(self, state: RingState, now: float) -> None:
+        """An answer on the way to our place: go on to the next hop, or join behind who answered."""
+        if self.member or self.leaving or not state.member:
+            return
+        if state.hop is not None:
+            if state.hop.broker != self.me.broker:
+                self._ask(state.hop, self.me.position, self._join_by, now)
+            return
+        if may_join(self.me.position, state.node, state.successors):
+            self.predecessor = state.node
+            self.successors = adopted(self.me, state.node, state.successors, self.length)
+            self._became_member(now)
+
+    def _became_member(self, now: float) -> None:
+        self.member = True
+        self.waiting.clear()
+        for node in self.nodes():
+            self.contacts.want(node, now)
+        for call in self.on_member:
+            call(now)
+        if self.successors:
+            self.stabilise(now)
+
+    def rejoin(self, now: float) -> None:
+        """Cut off: everybody we knew is lost."""
+        self.core.note(now, "cut off from the ring: joining again")
+        self.member = self.known_before = False
+        self.predecessor, self.successors = None, ()
+        self.fingers.clear()
+        self.me = self._node()
+        for call in self.on_rejoin:
+            call(now)
+        if self.alone:
+            self._formed((self.me,), now)
+
+    # --- stabilise and rectify ------------------------------------------------------------------------
+
+    def stabilise(self, now: float) -> None:
+        if not self.successors:
+            if self.predecessor is None or self.contacts.dead(self.predecessor):
+                return  # a ring of one
+            self._adopt((self.predecessor,), now)
+        head = self.successors[0]
+        self.contacts.want(head, now)
+        self._ask(head, self.me.position, self._successor_said, now)
+
+    def _successor_said(self, state: RingState, now: float) -> None:
+        if not self.member or not self.successors or state.node.broker != self.successors[0].broker:
+            return
+        if state.node != self.successors[0] or not state.member:  # in another life, or off the ring
+            self._drop({self.successors[0]}, now)
+            return
+        self._adopt(self._merged(state), now)
+        between = nearer(self.me.position, state.node, state.predecessor)
+        if between is not None and not self.contacts.dead(between):
+            self._ask(between, self.me.position, self._nearer_said, now)
+        self._notify()
+
+    def _nearer_said(self, state: RingState, now: float) -> None:
+        if self.member and state.member and self.successors:
+            if nearer(self.me.position, self.successors[0], state.node) is not None:
+                self._adopt(self._merged(state), now)
+                self._notify()
+
+    def _merged(self, state: RingState) -> tuple[RingNode, ...]:
+        live = [node for node in state.successors if not self.contacts.dead(node)]
+        return merge(state.node, live, self.length, self.me.position)
+
+    def _notify(self) -> None:
+        self.contacts.tell(self.successors[0], RingNotify(self.me))
+
+    def _adopt(self, successors: tuple[RingNode, ...], now: float) -> None:
+        if successors != self.successors:
+            self.successors = successors
+            for node in successors:
+                self.contacts.want(node, now)
+            self._moved(now)
+
+    def on_notify(self, session: Session, notify: RingNotify, now: float) -> None:
+        if self.member and notify.node.broker == session.id:
+            if self.predecessor is not None and self.predecessor.broker == notify.node.broker:
+                self.known_before = True
+            self._precede(rectified(self.me, self.predecessor, notify.node, self.contacts.dead), now)
+
+    def _precede(self, predecessor: RingNode | None, now: float) -> None:
+        if predecessor != self.predecessor:
+            self.predecessor = predecessor
+            self.known_before = self.known_before or predecessor is not None
+            if predecessor is not None:
+                self.contacts.want(predecessor, now)
+            for call in self.on_predecessor:
+                call(now)
+            self._moved(now)
+
+    def _moved(self, now: float) -> None:
+        for call in self.on_pointers:
+            call(now)
+
+    def died(self, gone: RingNode, now: float) -> None:
+        """Somebody's session is lost, or nobody answers there: whoever is dead goes."""
+        dead = self.contacts.dead
+        self.waiting.pop(gone.broker, None)
+        self.fingers = {start: one for start, one in self.fingers.items() if not dead(one)}
+        if self.predecessor is not None and dead(self.predecessor):
+            self._precede(None, now)
+        self._drop({node for node in self.successors if dead(node)}, now)
+
+    def _drop(self, gone: set[RingNode], now: float) -> None:
+        if not gone:
+            return
+        self.successors = tuple(one for one in self.successors if one not in gone)
+        if self.member and not self.successors and self.predecessor is None and not self.alone:
+            self.rejoin(now)
+            return
+        self._moved(now)
+        if self.member:
+            self.stabilise(now)
+
+    # --- fingers --------------------------------------------------------------------------------------
+
+    def _refresh_finger(self, now: float) -> None:
+        """One that the first successor does not answer for."""
+        if not self.successors:
+            return
+        here, first = self.me.position, self.successors[0].position
+        for _ in range(len(self.starts)):
+            self._next_finger = (self._next_finger + 1) % len(self.starts)
+            start = self.starts[self._next_finger]
+            if not owns(here, first, start) and not self._ours(start):
+                self._number += 1
+                self._looked_up[self._number] = start
+                self._look_up(RingLookup(self._number, start, here, 0), now)
+                return
+            self.fingers.pop(start, None)
+
+    def _ours(self, key: int) -> bool:
+        return self.predecessor is not None and owns(self.predecessor.position, self.me.position, key)
+
+    def on_lookup(self, session: Session, lookup: RingLookup, now: float) -> None:
+        self._look_up(lookup, now)
+
+    def _look_up(self, lookup: RingLookup, now: float) -> None:
+        if not self.member or lookup.hops >= HOPS:
+            return
+        hop = self.hop_to_key(lookup.key)
+        if hop is not None:
+            passed = RingLookup(lookup.number, lookup.key, lookup.asker, lookup.hops + 1)
+            self.contacts.tell(hop, passed)
+        elif self.is_here(lookup.key):
+            self._find(RingFound(lookup.number, lookup.asker, self.me, 0), now)
+
+    def on_found(self, session: Session, found: RingFound, now: float) -> None:
+        self._find(found, now)
+
+    def _find(self, found: RingFound, now: float) -> None:
+        if found.asker == self.me.position:
+            self._found(found, now)
+        elif found.hops < HOPS and (hop := self.hop_to(found.asker)) is not None:
+            self.contacts.tell(hop, RingFound(found.number, found.asker, found.node, found.hops + 1))
+
+    def _found(self, found: RingFound, now: float) -> None:
+        start = self._looked_up.pop(found.number, None)
+        for number in [one for one in self._looked_up if one < found.number - len(self.starts)]:
+            del self._looked_up[number]
+        if start is None or not self.member or found.node.broker == self.me.broker:
+            return
+        if self.fingers.get(start) != found.node and not self.contacts.dead(found.node):
+            self.fingers[start] = found.node
+            self.contacts.want(found.node, now)
+            self._moved(now)
+
+    # --- leaving --------------------------------------------------------------------------------------
+
+    def leave(self, now: float) -> None:
+        """The last word: everything else was handed on before."""
+        self.member, self.leaving = False, True
+        word = RingLeave(self.me, self.predecessor, self.successors)
+        self.core.tell(word, *self.core.peers.values())
+
+    def on_leave(self, session: Session, leave: RingLeave, now: float) -> None:
+        gone = leave.node
+        if gone.broker != session.id:
+            return
+        successors = tuple(one for one in self.successors if one != gone)
+        if gone in self.successors:
+            rest = [one for one in leave.successors if one.broker != self.me.broker]
+            known = (*successors, *(one for one in rest if one not in successors))
+            ordered = sorted(known, key=lambda one: (one.position - self.me.position) % (1 << 64))
+            self._adopt(tuple(ordered[: self.length]), now)
+        self.fingers = {start: one for start, one in self.fingers.items() if one != gone}
+        if gone == self.predecessor:
+            before = leave.predecessor
+            self._precede(None if before is None or before.broker == self.me.broker else before, now)
+        self._moved(now)
+
+    # --- what it looks like ---------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        names = [node.name for node in self.successors]
+        fingers = sorted({node.name for node in self.fingers.values()})
+        return {
+            "member": self.member,
+            "position": f"{self.me.position:016x}",
+            "predecessor": None if self.predecessor is None else self.predecessor.name,
+            "successors": names,
+            "fingers": fingers,
+        }
+
+    def validate(self) -> None:
+        here = self.me.position
+        steps = [(node.position - here) % (1 << 64) for node in self.successors]
+        assert steps == sorted(set(steps)) and 0 not in steps, self.successors
+        assert len(steps) <= self.length, self.successors
+        assert self.me not in self.successors and self.predecessor != self.me

@@ -1,0 +1,486 @@
+"""The data path of a ring: up to the root of the topic, then down to its members (DYNATOPS 3).
+
+Up: every broker sends a publication to its farthest pointer before the topic's key; the root turns it down.
+Down: each copy names whom it is for, a list that publications of one topic share; a broker takes its own,
+and splits the others by its next hops. So no broker on the way keeps a table of the topic's tree, and what
+was under way to a broker that dies is split anew by those lists and by nothing else (docs/adr on the ring).
+
+Lanes (links/lane.py): up before position 0 and after it, redirected, down before and after. A way only
+rises through them, every hop but a redirected one is clockwise, and neither leg goes round: no waiting for
+credit in a circle.
+
+Order holds for each publisher and topic, as long as all that is unsettled of them lies on one way: U  the
+way of a topic changes only when what was sent by the old one is settled; if the old one cannot be kept,
+publications wait here. D  so does the next hop to each member. F  a lost hop's unsettled publications go
+another way, oldest first, before anything newer; those that came from a    lost side and still wait here
+are dropped, because who sent them sends them again. Whom no way leads to is cut,    and its root is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
+from grapevine.wire import WireError, decode_attributes
+from grapevine.wire.chord import PublisherIs, RingNode
+from grapevine.wire.messages import (
+    CUT_LINK_LOST,
+    CUT_NOT_ALLOWED,
+    Batch,
+    Publication,
+    Publish,
+)
+from overlay.behaviour import Status
+from overlay.chord.contacts import RingContacts, RingPeer
+from overlay.chord.membership import Membership
+from overlay.chord.ring import between
+from overlay.chord.roots import Roots
+from overlay.chord.router import ChordRouter
+from overlay.chord.topics import Refusal, Term, key_of, topic_of
+from overlay.chord.wants import Wants
+from overlay.chord.ways import Here, Stranded, Targets, Way, WayKey
+from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.local import LocalSubscriptions
+from overlay.data.path import Publications
+from overlay.data.reroute import let_go, unsettled
+from overlay.data.routes import Route
+from overlay.data.runs import stamp
+from overlay.links.exclusions import of_batch, stretches
+from overlay.links.lane import Lane
+from overlay.links.session import Session
+from overlay.links.settling import Settling, cuts_of
+
+UP, UP_BEHIND, DOWN, DOWN_BEHIND, REDIRECT = range(5)  # lanes; behind: past position 0
+PLANE_LANES = 8
+GONE_S = 2.0  # a member to whom no way leads is waited for so long
+TOPICS_CACHED = 65_536
+
+
+class ChordPath(Publications):
+    def __init__(
+        self,
+        router: ChordRouter,
+        local: LocalSubscriptions,
+        contacts: RingContacts,
+        membership: Membership,
+        roots: Roots,
+        wants: Wants,
+    ) -> None:
+        super().__init__(router, local, True)
+        self.chord = router
+        self.contacts, self.membership, self.roots, self.wants = contacts, membership, roots, wants
+        self.terms: tuple[Term, ...] = router.terms
+        self.names = router.names
+        # By topic, whether we are expected to be its root, and who sent them back to us.
+        self.ways: dict[WayKey, Way] = {}
+        self.next: dict[
+            int, tuple[Lane, int]
+        ] = {}  # by target: the hop of the last publication, its position
+        self.stranded: list[Stranded] = []
+        self.last_seen: dict[tuple[int, int, int], int] = {}  # (publisher, incarnation, topic) -> sequence
+        self._topics: dict[bytes, int | None] = {}
+        self._introduced: dict[Session, set[int]] = {}
+        self._drains: list[tuple[Callable[[int], bool], Callable[[float], None]]] = []
+        self._used: dict[Lane, None] = {}
+        self._here = Here()
+        roots.drain = self.when_settled
+        roots.on_rooted.append(self._moved)
+        membership.on_pointers.append(self._moved)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.forward.fill(self, self.forward)
+        core.accept.fill(self, self.accept)
+        core.on(PublisherIs, self.on_publisher)
+
+    def start(self, now: float) -> None:
+        self._again(now)
+
+    def _again(self, now: float) -> None:
+        """What waits is looked at now and then: that something has settled is not told."""
+        self._look(now)
+        self.core.timers.at(now + 0.02 if self.waits else now + 0.2, self._again)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something waits here for its way."""
+        return bool(self.stranded or self._drains or any(way.held for way in self.ways.values()))
+
+    # --- topics -----------------------------------------------------------------------------------------
+
+    def topic(self, attributes: bytes) -> int | None:
+        """The key of the publications' topic; None: they have none."""
+        if attributes in self._topics:
+            return self._topics[attributes]
+        try:
+            found = topic_of(decode_attributes(attributes), self.terms)
+        except WireError:
+            found = Refusal("", "")
+        key = None if isinstance(found, Refusal) else key_of(found)
+        if len(self._topics) >= TOPICS_CACHED:
+            self._topics.clear()
+        self._topics[attributes] = key
+        return key
+
+    # --- in ---------------------------------------------------------------------------------------------
+
+    def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
+        assert isinstance(client, Client)
+        publications = batch.publications[repeated:] if repeated else batch.publications
+        stamp(publications, client.id, client.incarnation, now, self.plane)
+        record = Settling(client.incoming)
+        if not client.unrestricted:
+            routes = self._routes(client, publications)
+            if any(not route.allowed for route in routes.values()):
+                publications = self._allowed(publications, routes, record)
+        self.accepted += len(publications)
+        self._up(self._with_topic(publications, record), -1, None, record, now)
+        self._end(client, record)
+
+    def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
+        publications = batch.publications[repeated:] if repeated else batch.publications
+        record = Settling(peer.incoming)
+        peer.received_total += len(publications)
+        for publication in publications:
+            publication.hops += 1
+        came = peer.lane_number % PLANE_LANES
+        if came in (DOWN, DOWN_BEHIND):
+            for targets, part in stretches(publications, of_batch(batch, repeated)):
+                self._down(self.too_far(part, record), targets, came, record, now)
+        else:
+            near = self.too_far(publications, record)
+            self._up(self._with_topic(near, record), came, peer.session.id, record, now)
+        self._end(peer, record)
+
+    def too_far(self, publications: list[Publication], record: Settling) -> list[Publication]:
+        if max((publication.hops for publication in publications), default=0) <= 255:
+            return publications
+        return super().too_far(publications, record)
+
+    def _end(self, side: Lane, record: Settling) -> None:
+        """The batch settles when all that it was appended to has settled, and nothing of it waits here."""
+        self._hold(record)
+        side.incoming.settle_after(record)
+        self.core.dirty[side] = None
+
+    def _hold(self, record: Settling) -> None:
+        for lane in self._used:
+            lane.out.hold(record)
+        self.core.dirty |= self._used
+        self._used = {}
+
+    def _with_topic(self, publications: list[Publication], record: Settling) -> list[tuple[Publication, int]]:
+        found = [(publication, self.topic(publication.attributes)) for publication in publications]
+        without = [publication for publication, topic in found if topic is None]
+        if without:
+            self.core.refuse("no topic")
+            record.cuts += cuts_of(without, CUT_NOT_ALLOWED)
+        return [(publication, topic) for publication, topic in found if topic is not None]
+
+    # --- up ---------------------------------------------------------------------------------------------
+
+    def _up(
+        self,
+        publications: Iterable[tuple[Publication, int]],
+        came: int,
+        sender: int | None,
+        record: Settling,
+        now: float,
+    ) -> None:
+        """`came`: by which lane; -1: from a client here. `sender` is the broker before."""
+        for topic, run in groupby(publications, lambda pair: pair[1]):
+            expected = came == REDIRECT or (sender is not None and self.is_behind(sender, topic))
+            # What a broker sends back must not wait for what we have sent there.
+            back = sender if came == REDIRECT and sender is not None else 0
+            way = self.ways.setdefault((topic, expected, back), Way())
+            self._send(topic, expected, way, [publication for publication, _ in run], came, record, now)
+
+    def is_behind(self, sender: int, topic: int) -> bool:
+        """Whether the topic lies between the sender and us: it takes us for the root."""
+        here = self.membership.me.position
+        return topic == here or between(sender, topic, here)
+
+    def _send(
+        self,
+        topic: int,
+        expected: bool,
+        way: Way,
+        run: list[Publication],
+        came: int,
+        record: Settling,
+        now: float,
+    ) -> None:
+        if way.held or not self._choose(topic, expected, way):
+            for publication in run:
+                record.pending += 1
+                way.held.append((publication, record, came))
+            return
+        self._go(topic, way, run, came, record, now)
+
+    def _go(
+        self, topic: int, way: Way, run: list[Publication], came: int, record: Settling, now: float
+    ) -> None:
+        if way.lane is None:
+            self._emit(topic, way, run, record, now)
+            return
+        session = way.lane.session
+        number = way.lane.lane_number
+        if number != REDIRECT:
+            number = UP_BEHIND if came == UP_BEHIND or self._crosses(session.id) else UP
+        lane = session.lane(number)
+        assert lane is not None
+        self._append(lane, run, ())
+        way.last[lane] = lane.out.end()
+
+    def _choose(self, topic: int, expected: bool, way: Way) -> bool:
+        """Set the topic's way if it may change, and say whether it can be used now (rule U)."""
+        wanted = self.wanted(topic, expected)
+        if wanted is not None and (way.lane is wanted[0] or way.settled):
+            way.lane = wanted[0]
+            return True
+        if way.lane is None or way.lane.lane_number % PLANE_LANES == REDIRECT:
+            return False  # they would only come back
+        return self._alive(way.lane) and not way.settled
+
+    def wanted(self, topic: int, expected: bool) -> tuple[Lane | None] | None:
+        """The lane to the next hop, (None,) for here; None: nobody knows now."""
+        if self.roots.is_root(topic):
+            return (None,)
+        membership = self.membership
+        if expected or membership.is_here(topic) or self.roots.held(topic):
+            before = membership.predecessor
+            if self.roots.left_to is not None:
+                return self._lane(self.roots.left_to, REDIRECT)
+            if before is not None and not membership.is_here(topic) and expected:
+                return self._lane(before, REDIRECT)
+            return None
+        hop = membership.hop_to_key(topic)
+        return None if hop is None else self._lane(hop, UP)
+
+    def _lane(self, node: RingNode, number: int) -> tuple[Lane | None] | None:
+        session = self.contacts.session(node)
+        return None if session is None else (session.lane(number),)
+
+    @staticmethod
+    def _alive(lane: Lane) -> bool:
+        return not lane.session.lost
+
+    def _crosses(self, broker: int) -> bool:
+        """Whether the hop to this broker passes position 0."""
+        return broker < self.membership.me.position
+
+    # --- down -------------------------------------------------------------------------------------------
+
+    def _emit(self, topic: int, way: Way, run: list[Publication], record: Settling, now: float) -> None:
+        members = self.roots.members(topic)
+        if members:
+            used = self._down(run, tuple(sorted(members)), DOWN, record, now)
+            for lane in used:
+                way.last[lane] = lane.out.end()
+
+    def _down(
+        self, run: list[Publication], targets: Targets, came: int, record: Settling, now: float
+    ) -> list[Lane]:
+        """Deliver here if we are meant, and pass the rest on."""
+        here = self.membership.me.position
+        used: list[Lane] = []
+        if not run:
+            return used
+        behind: dict[Lane, list[int]] = {}
+        nowhere: list[int] = []
+        for target in targets:
+            if target == here:
+                self._deliver(run, now)
+            elif (lane := self._next(target, came)) is not None:
+                behind.setdefault(lane, []).append(target)
+            else:
+                nowhere.append(target)
+        for lane, theirs in behind.items():
+            self._append(lane, run, tuple(theirs))
+            end = lane.out.end()
+            for target in theirs:
+                self.next[target] = (lane, end)
+            used.append(lane)
+        if nowhere:
+            record.pending += 1
+            self.stranded.append(Stranded(run, tuple(nowhere), came, record, now))
+        return used
+
+    def _next(self, target: int, came: int) -> Lane | None:
+        """The lane towards a member (rule D)."""
+        if (known := self.next.get(target)) is not None:
+            lane, last = known
+            if lane.out.settled < last and self._alive(lane):
+                return self._numbered(lane.session, came)
+            del self.next[target]
+        if any(one.targets and target in one.targets for one in self.stranded):
+            return None  # what waits for it goes first
+        hop = self.membership.hop_to(target)
+        session = None if hop is None else self.contacts.session(hop)
+        return None if session is None else self._numbered(session, came)
+
+    def _numbered(self, session: Session, came: int) -> Lane | None:
+        return session.lane(DOWN_BEHIND if came == DOWN_BEHIND or self._crosses(session.id) else DOWN)
+
+    def _append(self, lane: Lane, run: list[Publication], targets: Targets) -> None:
+        self._introduce(lane.session, run)
+        lane.out.exclude(run, targets)
+        self._used[lane] = None
+
+    def _deliver(self, run: list[Publication], now: float) -> None:
+        """To the subscribers here; which of them is decided by their whole filters."""
+        for publication in run:
+            topic = self.topic(publication.attributes)
+            if topic is None:
+                continue
+            source = (publication.publisher, publication.incarnation, topic)
+            route = self.find_local(publication.attributes)
+            if publication.sequence <= self.last_seen.get(source, 0):
+                self.duplicates += len(route.fan.clients)
+                # The first copy may still be on its way to the clients: this one settles with it.
+                self._used |= dict.fromkeys(route.fan.sessions)
+                continue
+            self.last_seen[source] = publication.sequence
+            if route.fan.clients:
+                self._name(route.fan, publication.publisher)
+                route.fan.take_one(publication, route.ids)
+                self._used |= dict.fromkeys(route.fan.sessions)
+            elif topic not in self.wants.subscribed:
+                self.wants.unwanted(topic, now)
+
+    def find_local(self, attributes: bytes) -> Route:
+        return self.route(self._here, attributes)
+
+    # --- waiting ----------------------------------------------------------------------------------------
+
+    def when_settled(self, concerns: Callable[[int], bool], call: Callable[[float], None]) -> None:
+        """Call when nothing that left from here as from the root of these topics is unsettled."""
+        self._drains.append((concerns, call))
+
+    def _moved(self, now: float) -> None:
+        self._look(now)
+
+    def _look(self, now: float) -> None:
+        for concerns, call in list(self._drains):
+            if all(
+                way.settled
+                for (topic, _, _), way in self.ways.items()
+                if way.lane is None and concerns(topic)
+            ):
+                self._drains.remove((concerns, call))
+                call(now)
+        self._release_held(now)
+        self._release_stranded(now)
+
+    def _release_held(self, now: float) -> None:
+        for key, way in list(self.ways.items()):
+            topic, expected, _ = key
+            if not way.held:
+                if way.settled and len(self.ways) > TOPICS_CACHED:
+                    del self.ways[key]
+                continue
+            if self._choose(topic, expected, way):
+                held, way.held = way.held, []
+                for publication, record, came in held:
+                    if record.incoming is not None:
+                        self._go(topic, way, [publication], came, record, now)
+                        self._hold(record)
+                    record.release()
+
+    def _release_stranded(self, now: float) -> None:
+        waiting, self.stranded = self.stranded, []
+        for one in waiting:
+            if one.record.incoming is None:
+                one.record.release()
+                continue
+            since = one.since
+            before = len(self.stranded)
+            self._down(one.publications, one.targets, one.came, one.record, now)
+            for again in self.stranded[before:]:
+                again.since = since
+                if now - since >= GONE_S:
+                    self._cut(again, now)
+            self._hold(one.record)
+            one.record.release()
+        self.stranded = [one for one in self.stranded if one.publications]
+
+    def _cut(self, one: Stranded, now: float) -> None:
+        one.record.cuts += cuts_of(one.publications, CUT_LINK_LOST)
+        topics = {topic for p in one.publications if (topic := self.topic(p.attributes)) is not None}
+        for target in one.targets:
+            incarnation = self.contacts.died_as(target) or (1 << 62)
+            self.wants.gone(target, incarnation, topics, now)
+        one.publications = []
+        one.record.release()
+
+    # --- breaks -----------------------------------------------------------------------------------------
+
+    def link_up(self, session: Session, now: float) -> None:
+        """Names that were on their way may be lost: whoever comes again is introduced again."""
+        if isinstance(session, RingPeer):
+            self._introduced[session] = set()
+            for lane in session.every_lane():
+                self._introduce(session, lane.out.between(lane.out.settled + 1, lane.out.end()))
+
+    def link_losing(self, session: Session, now: float) -> None:
+        """Rule F."""
+        if not isinstance(session, RingPeer):
+            return
+        session.lost = True  # no way leads there any more
+        # By which lane each came decides which it goes on by: on another it would be overtaken.
+        peers = (*self.core.peers.values(), session)
+        came = {lane.incoming: lane.lane_number % PLANE_LANES for p in peers for lane in p.every_lane()}
+        for lane in session.every_lane():
+            taken = list(unsettled(lane.out))
+            number = lane.lane_number % PLANE_LANES
+            for one in taken:
+                if one.record.incoming is None:
+                    continue
+                before = came.get(one.record.incoming, -1)
+                if number in (DOWN, DOWN_BEHIND):
+                    before = before if before in (DOWN, DOWN_BEHIND) else DOWN
+                    self._down([one.publication], one.names, before, one.record, now)
+                else:
+                    self._again_up(one.publication, number == REDIRECT, before, one.record, now)
+                self._hold(one.record)
+            let_go(lane.out)
+        session.lost = False
+
+    def _again_up(
+        self, publication: Publication, expected: bool, came: int, record: Settling, now: float
+    ) -> None:
+        topic = self.topic(publication.attributes)
+        if topic is not None:
+            way = self.ways.setdefault((topic, expected, 0), Way())
+            way.last = {lane: last for lane, last in way.last.items() if self._alive(lane)}
+            self._send(topic, expected, way, [publication], came, record, now)
+
+    def link_lost(self, session: Session, now: float) -> None:
+        self._introduced.pop(session, None)
+        for way in self.ways.values():
+            if way.lane is not None and way.lane.session is session:
+                way.lane = None
+                way.last = {lane: last for lane, last in way.last.items() if lane.session is not session}
+        self.next = {target: known for target, known in self.next.items() if known[0].session is not session}
+
+    # --- names ------------------------------------------------------------------------------------------
+
+    def _introduce(self, session: Session, run: Iterable[Publication]) -> None:
+        told = self._introduced.setdefault(session, set())
+        for publisher in {publication.publisher for publication in run} - told:
+            if (known := self.router.introduction(publisher)) is not None:
+                told.add(publisher)
+                self.core.tell(PublisherIs(publisher, *known), session)
+
+    def on_publisher(self, session: Session, message: PublisherIs, now: float) -> None:
+        self.names.learn(message.publisher, message.name, message.home_name)
+
+    # --- what it looks like -------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        waiting = sum(len(way.held) for way in self.ways.values())
+        return super().status() | {
+            "publishers_seen": len(self.last_seen),
+            "waiting": waiting + sum(len(one.publications) for one in self.stranded),
+        }

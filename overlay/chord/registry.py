@@ -1,0 +1,81 @@
+"""What a root knows of its topics, what it was told of others', and an arc on its way to another root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from grapevine.wire.chord import Member, RingNode, TopicEntry
+from overlay.chord.ring import owns
+
+CHUNK = 500  # topics of one message
+SILENT = 2.5  # times refresh_s
+Topics = dict[int, dict[int, Member]]  # key -> position -> member
+
+
+class Copy:
+    """What another root has told us of its topics."""
+
+    __slots__ = ("begin", "complete", "dead_since", "node", "topics")
+
+    def __init__(self, node: RingNode, begin: int) -> None:
+        self.node = node
+        self.begin = begin
+        self.topics: Topics = {}
+        self.complete = False
+        self.dead_since: float | None = None
+
+
+class Pending:
+    """Something that waits until our successors know."""
+
+    __slots__ = ("call", "waits")
+
+    def __init__(self, call: Callable[[float], None]) -> None:
+        self.call = call
+        self.waits: dict[RingNode, int] = {}
+
+
+class Giving:
+    __slots__ = ("begin", "drained", "end", "node", "number", "topics")
+
+    def __init__(self, node: RingNode, begin: int, end: int, number: int) -> None:
+        self.node = node
+        self.begin, self.end = begin, end
+        self.number = number
+        self.topics: Topics = {}
+        self.drained = False
+
+    def holds(self, key: int) -> bool:
+        return owns(self.begin, self.end, key)
+
+
+def take(topics: Topics, entries: Iterable[TopicEntry]) -> None:
+    for entry in entries:
+        if entry.members:
+            topics[entry.topic] = {member.position: member for member in entry.members}
+        else:
+            topics.pop(entry.topic, None)
+
+
+def entries(topics: Topics, keys: Iterable[int]) -> Iterator[tuple[TopicEntry, ...]]:
+    """In messages of a bounded size; a topic without members is one that has ended."""
+    each = iter([TopicEntry(key, tuple(topics.get(key, {}).values())) for key in keys])
+    while chunk := tuple(islice(each, CHUNK)):
+        yield chunk
+
+
+def silent(
+    topics: Topics, heard: dict[tuple[int, int], float], now: float, since: float
+) -> tuple[list[tuple[int, Member]], dict[tuple[int, int], float]]:
+    """Members that have said nothing `since`, and when the others last did; who is new counts from now."""
+    gone: list[tuple[int, Member]] = []
+    kept: dict[tuple[int, int], float] = {}
+    for key, members in topics.items():
+        for position, member in members.items():
+            at = heard.get((key, position), now)
+            if at < since:
+                gone.append((key, member))
+            else:
+                kept[key, position] = at
+    return gone, kept

@@ -1,0 +1,499 @@
+"""Who is the root of which topics, and what a root knows (DYNATOPS 3; docs/adr on the ring).
+
+A broker is the root of the topics whose keys lie on its arc, from `begin` (not included) to its position:
+not because the ring says so, but because it has all that is known of their members. The arc grows when the
+root before it dies, by that one's copy; it shrinks when a newcomer takes its part over. So a broker that
+does not know who wants a topic never takes it for one that nobody wants: publications wait.
+
+A root tells its first successors every change, and a member is told that it is known only when they have
+it. Before an arc is given away what was sent to its topics is settled; publications wait meanwhile and then
+follow to the new root. A root that dies together with all its copies is rebuilt from what the members
+repeat; publications wait for that, and the broker says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grapevine.wire.chord import (
+    ArcAsk,
+    ArcGive,
+    ArcTaken,
+    Member,
+    RingNode,
+    RootCopied,
+    RootCopy,
+    TopicEntry,
+)
+from overlay.behaviour import Quiet, Status
+from overlay.chord.membership import Membership
+from overlay.chord.registry import SILENT, Copy, Giving, Pending, Topics, entries, silent, take
+from overlay.chord.ring import between, owns
+from overlay.core import Core
+from overlay.links.session import Session
+
+
+class Roots(Quiet):
+    name = "topics"
+
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
+        self.contacts = membership.contacts
+        self.begin: int | None = None  # of our arc; None: we are no root yet
+        self.topics: Topics = {}
+        self.copies: dict[RingNode, Copy] = {}
+        self.targets: dict[RingNode, int] = {}  # our own copies' holders, the last number sent
+        self._heard: dict[tuple[int, int], float] = {}  # when a topic's member last said that it is one
+        self.acknowledged: dict[RingNode, int] = {}  # and the last one that each has answered
+        self.giving: Giving | None = None
+        self.left_to: RingNode | None = None  # who is the root of what we were, since we leave
+        self.rebuilt = 0  # times that an arc came without a copy
+        self.on_rooted: list[Callable[[float], None]] = []
+        self.drain: Callable[[Callable[[int], bool], Callable[[float], None]], None]  # set by the path
+        self._taking: dict[int, Topics] = {}
+        self._pending: list[Pending] = []
+        self._number = 0
+        self._rebuild_at: float | None = None
+        self._left: Callable[[float], None] | None = None
+        membership.on_formed.append(self._formed)
+        membership.on_member.append(self._joined)
+        membership.on_predecessor.append(self._extend)
+        membership.on_pointers.append(self._pointed)
+        membership.on_rejoin.append(self.reset)
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(RootCopy, self.on_copy)
+        core.on(RootCopied, self.on_copied)
+        core.on(ArcAsk, self.on_ask)
+        core.on(ArcGive, self.on_give)
+        core.on(ArcTaken, self.on_taken)
+
+    def start(self, now: float) -> None:
+        self._again(now)
+
+    def _again(self, now: float) -> None:
+        self._ask(now)
+        if self.giving is not None and self.giving.drained:
+            self._send_arc(self.giving)
+        if self.giving is not None and self._left is not None:
+            self._give_to_next(now)
+        self._expire(now)
+        self.core.timers.at(now + self.membership.settings.stabilise_s, self._again)
+
+    # --- questions --------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> int:
+        return self.membership.me.position
+
+    def is_root(self, key: int) -> bool:
+        """Whether publications of the topic are sent to its members from here, now."""
+        if self.begin is None or not owns(self.begin, self.here, key):
+            return False
+        return self.giving is None or not self.giving.holds(key)
+
+    def held(self, key: int) -> bool:
+        return self.giving is not None and self.giving.holds(key)
+
+    def members(self, key: int) -> dict[int, Member]:
+        return self.topics.get(key, {})
+
+    # --- members ----------------------------------------------------------------------------------------
+
+    def add(self, key: int, member: Member, known: Callable[[float], None], now: float) -> None:
+        """`known` is called when those who would follow us have it too."""
+        members = self.topics.setdefault(key, {})
+        self._heard[key, member.position] = now
+        before = members.get(member.position)
+        if before is None or (before.incarnation, before.number) < (member.incarnation, member.number):
+            members[member.position] = member
+            if before is None or before.incarnation != member.incarnation:
+                self._tell_copies((key,))
+        self._when_copied(known, now)
+
+    def remove(self, key: int, position: int, incarnation: int, number: int) -> bool:
+        """Unless a later word of it is known."""
+        members = self.topics.get(key)
+        known = None if members is None else members.get(position)
+        if known is None or (known.incarnation, known.number) > (incarnation, number):
+            return False
+        assert members is not None
+        del members[position]
+        if not members:
+            del self.topics[key]
+        self._tell_copies((key,))
+        return True
+
+    def _expire(self, now: float) -> None:
+        """Who has repeated nothing for long is gone: a broker that failed says nothing else."""
+        since = now - SILENT * self.membership.settings.refresh_s
+        gone, self._heard = silent(self.topics, self._heard, now, since)
+        for key, member in gone:
+            self.remove(key, member.position, member.incarnation, member.number)
+        if self.begin is not None:
+            self._superseded(self.begin, self.membership.me)
+        for node, copy in list(self.copies.items()):
+            if not self.contacts.dead(node):
+                self._superseded(copy.begin, node)
+            elif copy.dead_since is None:
+                copy.dead_since = now
+            elif now - copy.dead_since > 2 * self.membership.settings.lost_after_s and self._others(node):
+                self.copies.pop(node, None)
+
+    # --- our copies ---------------------------------------------------------------------------------------
+
+    def _tell_copies(self, keys: tuple[int, ...]) -> None:
+        for some in entries(self.topics, keys):
+            for node in self.targets:
+                self._copy_to(node, some, first=False, last=True)
+
+    def _copy_to(self, node: RingNode, some: tuple[TopicEntry, ...], *, first: bool, last: bool) -> None:
+        if self.begin is None:
+            return
+        self._number += 1
+        self.targets[node] = self._number
+        copy = RootCopy(self._number, self.membership.me, self.begin, first, last, some)
+        if not self.contacts.tell(node, copy):
+            self.targets[node] = 0  # all of it again when there is a link
+
+    def sync(self, node: RingNode) -> None:
+        """Everything anew to one of them."""
+        chunks = list(entries(self.topics, sorted(self.topics))) or [()]
+        for place, some in enumerate(chunks):
+            self._copy_to(node, some, first=not place, last=place == len(chunks) - 1)
+        for pending in self._pending:
+            pending.waits[node] = self.targets[node]
+
+    def _choose_targets(self, now: float) -> None:
+        wanted = self.membership.successors[: self.membership.settings.copies]
+        if self.begin is None:
+            wanted = ()
+        for node in [one for one in self.targets if one not in wanted]:
+            del self.targets[node]
+            self.acknowledged.pop(node, None)
+            self.contacts.tell(node, self._void())
+        for node in wanted:
+            if not self.targets.get(node):
+                self.sync(node)
+        self._check_pending(now)
+
+    def _sync_all(self, now: float) -> None:
+        """The arc has changed."""
+        self.targets = dict.fromkeys(self.targets, 0)
+        self._choose_targets(now)
+
+    def link_up(self, session: Session, now: float) -> None:
+        """What was on its way when a link broke may be lost."""
+        ours = [node for node in self.targets if node.broker == session.id]
+        for node in ours:
+            self.sync(node)
+        if not ours and self.begin is not None and session.id in self.core.peers:
+            self.core.tell(self._void(), session)
+
+    def _void(self) -> RootCopy:
+        """We no longer copy there."""
+        return RootCopy(0, self.membership.me, self.here, True, False, ())
+
+    def _when_copied(self, call: Callable[[float], None], now: float) -> None:
+        pending = Pending(call)
+        known = self.acknowledged
+        pending.waits = {node: n for node, n in self.targets.items() if not n or n > known.get(node, 0)}
+        self._pending.append(pending)
+        self._check_pending(now)
+
+    def on_copied(self, session: Session, copied: RootCopied, now: float) -> None:
+        for node in self.targets:
+            if node.broker == session.id:
+                self.acknowledged[node] = max(self.acknowledged.get(node, 0), copied.number)
+        for pending in self._pending:
+            for node, number in list(pending.waits.items()):
+                if node.broker == session.id and 0 < number <= copied.number:
+                    del pending.waits[node]
+        self._check_pending(now)
+
+    def _check_pending(self, now: float) -> None:
+        for pending in self._pending:
+            for node in [one for one in pending.waits if one not in self.targets]:
+                del pending.waits[node]
+        done = [pending for pending in self._pending if not pending.waits]
+        self._pending = [pending for pending in self._pending if pending.waits]
+        for pending in done:
+            pending.call(now)
+
+    # --- others' copies -----------------------------------------------------------------------------------
+
+    def on_copy(self, session: Session, message: RootCopy, now: float) -> None:
+        node = message.node
+        if node.broker != session.id:
+            return
+        for other in [one for one in self.copies if one.broker == node.broker and one != node]:
+            if other.incarnation < node.incarnation and not self.contacts.dead(other):
+                del self.copies[other]
+        if message.first or node not in self.copies:
+            self.copies[node] = Copy(node, message.begin)
+        copy = self.copies[node]
+        copy.begin = message.begin
+        take(copy.topics, message.entries)
+        copy.complete = copy.complete or message.last
+        if not message.number:
+            del self.copies[node]
+            return
+        self.core.tell(RootCopied(message.number), session)
+        self._superseded(message.begin, node)
+
+    def _others(self, node: RingNode) -> bool:
+        """Whether what a dead root had is none of our business: somebody who lives is between us."""
+        before = self.membership.predecessor
+        if before is None or self.begin is None or self.contacts.dead(before):
+            return False
+        return before.position == self.begin or not owns(before.position, self.begin, node.position)
+
+    def _superseded(self, begin: int, root: RingNode) -> None:
+        """Another is the root there now: what the dead have left is old."""
+        for other in list(self.copies):
+            if other != root and owns(begin, root.position, other.position) and self.contacts.dead(other):
+                del self.copies[other]
+
+    def died(self, node: RingNode, now: float) -> None:
+        if self.giving is not None and self.contacts.dead(self.giving.node):
+            self.giving = None
+            if self._left is not None:
+                self.hand_over(self._left, now)
+            else:
+                self._rooted(now)
+        if self.left_to is not None and self.contacts.dead(self.left_to):
+            self.left_to = next((one for one in self.membership.successors if one != self.left_to), None)
+        self._extend(now)
+        self._choose_targets(now)
+
+    def _extend(self, now: float) -> None:
+        """The root before us is dead: its topics are ours."""
+        if self.begin is None or self.giving is not None:
+            return
+        extended = False
+        while (copy := self._copy_before()) is not None:
+            del self.copies[copy.node]
+            self._stop_rebuilding()
+            self.topics |= {key: members for key, members in copy.topics.items() if members}
+            whole = owns(copy.begin, copy.node.position, self.here)
+            self.begin = self.here if whole else copy.begin
+            extended = True
+        if extended:
+            self._superseded(self.begin, self.membership.me)
+            self._sync_all(now)
+            self._rooted(now)
+        self._maybe_rebuild(now)
+
+    def _copy_before(self) -> Copy | None:
+        for node, copy in self.copies.items():
+            if node.position == self.begin and self.contacts.dead(node) and self.begin != self.here:
+                if copy.complete:
+                    return copy
+        return None
+
+    def _maybe_rebuild(self, now: float) -> None:
+        """Between our predecessor and our arc there is a root that nobody has a copy of."""
+        before = self.membership.predecessor
+        lone = before is None and not self.membership.successors and self.membership.member
+        if self.begin is None:
+            return
+        if before is None and not lone:
+            self._stop_rebuilding()
+            return
+        start = self.here if before is None else before.position
+        if start == self.begin or not between(start, self.begin, self.here):
+            self._stop_rebuilding()
+        elif self._rebuild_at is None:
+            self._rebuild_later(now)
+
+    def _stop_rebuilding(self) -> None:
+        """What others are the roots of, or will be, is theirs to know."""
+        if self._rebuild_at is not None and self.begin is not None:
+            others = [key for key in self.topics if not owns(self.begin, self.here, key)]
+            for key in others:
+                del self.topics[key]
+            self._tell_copies(tuple(others))
+        self._rebuild_at = None
+
+    def _rebuild_later(self, now: float) -> None:
+        """When everybody has repeated what it wants."""
+        self._rebuild_at = now + 1.2 * self.membership.settings.refresh_s
+        self.core.note(now, "a root and its copies are gone: its topics are rebuilt from their members")
+        self.core.timers.at(self._rebuild_at, self._rebuild)
+
+    def _rebuild(self, now: float) -> None:
+        before = self.membership.predecessor
+        if self._rebuild_at is None or now < self._rebuild_at or not self.membership.member:
+            return
+        if before is None and self.membership.successors:
+            self._rebuild_later(now)
+            return
+        self._rebuild_at = None
+        self.rebuilt += 1
+        self.begin = self.here if before is None else before.position
+        self._sync_all(now)
+        self._rooted(now)
+
+    def rebuilding(self, key: int) -> bool:
+        """Whether we take members' words for this topic although we are not its root yet."""
+        before = self.membership.predecessor
+        if self._rebuild_at is None:
+            return False
+        end = self.here if self.begin is None else self.begin
+        return owns(self.here if before is None else before.position, end, key)
+
+    # --- arcs ---
+
+    def _formed(self, nodes: tuple[RingNode, ...], now: float) -> None:
+        """Nobody has members yet: each has its arc at once."""
+        before = self.membership.predecessor
+        self.begin = self.here if before is None else before.position
+
+    def _joined(self, now: float) -> None:
+        self._choose_targets(now)
+        if self.begin is None:
+            self._ask(now)
+        else:
+            self._rooted(now)
+
+    def reset(self, now: float = 0.0) -> None:
+        """We are off the ring: what we were is others' now."""
+        self.begin, self.giving = None, None
+        self.topics.clear()
+        self.copies.clear()
+        self.targets.clear()
+        self.acknowledged.clear()
+        self._taking.clear()
+        self._pending.clear()
+        self._rebuild_at = None
+
+    def _pointed(self, now: float) -> None:
+        self._choose_targets(now)
+        if self.begin is None:
+            self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        membership = self.membership
+        if membership.member and membership.successors and self._left is None:
+            self.contacts.tell(membership.successors[0], ArcAsk(membership.me, self.begin is not None))
+
+    def on_ask(self, session: Session, ask: ArcAsk, now: float) -> None:
+        node, giving = ask.node, self.giving
+        if node.broker != session.id or node != self.membership.predecessor or self.begin is None:
+            return
+        self._extend(now)
+        if giving is not None:
+            return
+        if node.position == self.begin and not ask.rooted:  # nobody has what it was, or would have been
+            self.core.tell(ArcGive(0, node.position, node.position, True, True, ()), session)
+            return
+        if not between(self.begin, node.position, self.here):
+            return
+        if ask.rooted:  # it took this part from one whose old copy we had
+            self._shrink(node.position, now)
+            return
+        self._number += 1
+        self._give(Giving(node, self.begin, node.position, self._number))
+
+    def _give(self, giving: Giving) -> None:
+        self.giving = giving
+
+        def settled(later: float) -> None:
+            if self.giving is giving:
+                giving.drained = True
+                giving.topics = {key: m for key, m in self.topics.items() if giving.holds(key)}
+                self._send_arc(giving)
+
+        self.drain(giving.holds, settled)
+
+    def _send_arc(self, giving: Giving) -> None:
+        chunks = list(entries(self.topics, sorted(giving.topics))) or [()]
+        for place, some in enumerate(chunks):
+            last = place == len(chunks) - 1
+            message = ArcGive(giving.number, giving.begin, giving.end, not place, last, some)
+            if not self.contacts.tell(giving.node, message):
+                return
+
+    def on_give(self, session: Session, give: ArcGive, now: float) -> None:
+        if give.first:
+            self._taking[session.id] = {}
+        taken = self._taking.get(session.id)
+        if taken is None or not self.membership.member or self._left is not None:
+            return  # who leaves takes nothing more: it is asked again, or another is
+        take(taken, give.entries)
+        if not give.last:
+            return
+        del self._taking[session.id]
+        if not give.number:
+            if self.begin is None and self._rebuild_at is None and give.end == self.here:
+                self._rebuild_later(now)
+            return
+        mine = self.begin is None and give.end == self.here
+        follows = self.begin is not None and give.end == self.begin and give.end != self.here
+        if mine or follows:
+            self.topics |= {key: members for key, members in taken.items() if members}
+            whole = give.begin != give.end and owns(give.begin, give.end, self.here) and follows
+            self.begin = self.here if whole else give.begin
+            self._stop_rebuilding()
+            self._sync_all(now)
+            self._rooted(now)
+        if self.begin is not None and owns(self.begin, self.here, give.end):
+            self.core.tell(ArcTaken(give.number), session)
+
+    def on_taken(self, session: Session, taken: ArcTaken, now: float) -> None:
+        giving = self.giving
+        if giving is None or giving.number != taken.number or giving.node.broker != session.id:
+            return
+        self.giving = None
+        if self._left is not None:
+            self.reset()
+            self.left_to = giving.node
+            self._left(now)
+            self._rooted(now)
+        else:
+            self._shrink(giving.end, now)
+
+    def _shrink(self, begin: int, now: float) -> None:
+        """Another has the topics up to there."""
+        self.begin = begin
+        self.topics = {key: m for key, m in self.topics.items() if owns(begin, self.here, key)}
+        self._sync_all(now)
+        self._rooted(now)
+
+    def hand_over(self, left: Callable[[float], None], now: float) -> None:
+        """We leave: the first successor is the root of all that we are."""
+        successors = self.membership.successors
+        if self.begin is None or not successors:
+            left(now)
+            return
+        self._left = left
+        self._number += 1
+        self._give(Giving(successors[0], self.begin, self.here, self._number))
+
+    def _give_to_next(self, now: float) -> None:
+        """Somebody has come between us and who was to have our topics."""
+        successors = self.membership.successors
+        if self._left is not None and self.giving is not None and successors:
+            if successors[0] != self.giving.node:
+                self.giving = None
+                self.hand_over(self._left, now)
+
+    def _rooted(self, now: float) -> None:
+        for call in self.on_rooted:
+            call(now)
+
+    def status(self) -> Status:
+        return {
+            "root_of": len(self.topics),
+            "root": self.begin is not None,
+            "copies_of": sorted(node.name for node, copy in self.copies.items() if copy.complete),
+            "copied_to": sorted(node.name for node in self.targets),
+            "rebuilt": self.rebuilt,
+        }
+
+    def validate(self) -> None:
+        if self.begin is not None and self._rebuild_at is None:
+            for key, members in self.topics.items():
+                assert members, key
+                assert owns(self.begin, self.here, key), key

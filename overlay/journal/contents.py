@@ -1,0 +1,187 @@
+"""What the records of a journal add up to: custody, streams, cursors, last numbers, advertisements.
+
+The same fold serves a restart (over the entries of all segments) and a running broker (over each record as
+it is appended), so the two cannot differ. `checkpoint` says all of it but the publications' places again, at
+the beginning of each segment: then older segments can go without taking anything else along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from overlay.journal import record
+from overlay.journal.bodies import (
+    Advert,
+    CursorBody,
+    PubsHead,
+    Settled,
+    Source,
+    Sources,
+    StreamBody,
+    decode_body,
+    decode_head,
+    encode_body,
+    indexes,
+)
+from overlay.journal.cursor import Cursor
+from overlay.journal.custody import Custody, Held
+from overlay.journal.index import Entry
+from overlay.journal.stream_log import StreamLog
+
+MARKS_EACH = 10_000  # in one record of a checkpoint
+
+
+class Kept(NamedTuple):
+    """A small record to be written."""
+
+    kind: int
+    body: bytes
+
+
+class Stream:
+    __slots__ = ("body", "cursors", "log")
+
+    def __init__(self, body: StreamBody) -> None:
+        self.body = body
+        self.log = StreamLog(body.first, body.next)
+        self.cursors: dict[str, tuple[CursorBody, Cursor]] = {}
+
+
+class Contents:
+    def __init__(self) -> None:
+        self.custody = Custody()
+        self.streams: dict[int, Stream] = {}
+        self.sources: dict[Source, int] = {}  # the last number in the streams' log
+        self.adverts: dict[Source, Advert] = {}
+        self.next_stream = 1
+        self.lost: list[tuple[int, int]] = []  # positions
+
+    # --- the fold ---------------------------------------------------------------------------------
+
+    def replay(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self.take(entry.kind, entry.position, entry.items, entry.summary)
+
+    def finish(self) -> None:
+        """Everything has been read."""
+        self.custody.finish()
+        self.forget_adverts()
+
+    def forget_adverts(self) -> None:
+        """Of those who have nothing in custody any more."""
+        self.adverts = {source: a for source, a in self.adverts.items() if source in self.custody.held}
+
+    def take(self, kind: int, position: int, items: int, summary: bytes) -> None:
+        if kind == record.PUBS:
+            self.take_pubs(position, items, decode_head(summary))
+        elif kind == record.SETTLED:
+            for publisher, incarnation, sequence in decode_body(summary, Settled).marks:
+                self.custody.note((publisher, incarnation), sequence)
+        elif kind == record.CURSOR:
+            self._take_cursor(decode_body(summary, CursorBody))
+        elif kind == record.STREAM:
+            self._take_stream(decode_body(summary, StreamBody))
+        elif kind == record.ADVERT:
+            advert = decode_body(summary, Advert)
+            self.adverts[advert.publisher, advert.incarnation] = advert
+        elif kind == record.SOURCES:
+            for publisher, incarnation, sequence in decode_body(summary, Sources).marks:
+                self._seen((publisher, incarnation), sequence)
+        elif kind == record.HOLE:
+            self.lost.append((position, position + items - 1))
+
+    def take_pubs(self, position: int, items: int, head: PubsHead) -> None:
+        for run in head.runs:
+            if run.held:
+                held = Held(position + run.start, run.items, run.first, run.last)
+                self.custody.take(run.source, held)
+        for wanted in head.wanted:
+            if (stream := self.streams.get(wanted.stream)) is None:
+                continue
+            log = stream.log
+            log.lose_to(wanted.offset)  # what stood between is lost
+            if not wanted.bits:
+                log.append(position, items)
+            else:
+                for index in indexes(wanted.bits, items):
+                    log.append(position + index)
+        if head.wanted:
+            for run in head.runs:
+                self._seen(run.source, run.last)
+
+    def _seen(self, source: Source, sequence: int) -> None:
+        if sequence > self.sources.get(source, 0):
+            self.sources[source] = sequence
+
+    def settle(self, source: Source, sequence: int) -> bool:
+        news = self.custody.settle(source, sequence)
+        if source not in self.custody.held:
+            self.adverts.pop(source, None)
+        return news
+
+    def _take_stream(self, body: StreamBody) -> None:
+        self.next_stream = max(self.next_stream, body.number + 1)
+        stream = self.streams.get(body.number)
+        if body.state == "gone":
+            self.streams.pop(body.number, None)
+        elif stream is None:
+            self.streams[body.number] = Stream(body)
+        else:
+            stream.body = body
+            stream.log.lose_to(body.next)
+            stream.log.trim(body.first)
+
+    def _take_cursor(self, body: CursorBody) -> None:
+        if (stream := self.streams.get(body.stream)) is None:
+            return
+        if body.state == "gone":
+            stream.cursors.pop(body.name, None)
+        else:
+            cursor = Cursor(body.acknowledged, body.exceptions, body.parked)
+            stream.cursors[body.name] = (body, cursor)
+
+    # --- at a segment's beginning -----------------------------------------------------------------
+
+    def checkpoint(self) -> Iterator[Kept]:
+        for stream in self.streams.values():
+            yield Kept(record.STREAM, encode_body(self.stream_body(stream)))
+            for name in stream.cursors:
+                yield Kept(record.CURSOR, encode_body(cursor_body(stream, name)))
+        for source, advert in self.adverts.items():
+            if source in self.custody.held:
+                yield Kept(record.ADVERT, encode_body(advert))
+        marks = self.custody.marks()
+        for start in range(0, len(marks), MARKS_EACH):
+            yield Kept(record.SETTLED, encode_body(Settled(marks[start : start + MARKS_EACH])))
+        seen = [(*source, sequence) for source, sequence in self.sources.items()]
+        for start in range(0, len(seen), MARKS_EACH):
+            yield Kept(record.SOURCES, encode_body(Sources(seen[start : start + MARKS_EACH])))
+
+    def stream_body(self, stream: Stream) -> StreamBody:
+        return msgspec.structs.replace(stream.body, first=stream.log.first, next=stream.log.next)
+
+    # --- what may go --------------------------------------------------------------------------------
+
+    def trim_acknowledged(self) -> None:
+        """Streams that keep what is not acknowledged let go of the rest."""
+        for stream in self.streams.values():
+            if stream.body.retention == "acked" and stream.cursors:
+                stream.log.trim(min(cursor.oldest() for _, cursor in stream.cursors.values()))
+
+    def needed(self, end: int) -> int:
+        """The first position that is needed; `end` if none is."""
+        oldest = [self.custody.oldest(), *(stream.log.oldest() for stream in self.streams.values())]
+        return min([end, *(position for position in oldest if position is not None)])
+
+
+def cursor_body(stream: Stream, name: str) -> CursorBody:
+    body, cursor = stream.cursors[name]
+    return msgspec.structs.replace(
+        body,
+        acknowledged=cursor.acknowledged,
+        exceptions=sorted(cursor.exceptions),
+        parked=sorted(cursor.parked),
+    )

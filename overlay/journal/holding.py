@@ -1,0 +1,174 @@
+"""Durable publications at their first broker (DP-D1): on disk, then acknowledged; in custody until settled.
+
+A batch is routed at once and appended to the journal in the same drain; its acknowledgement waits for both.
+What was sent again and lies in custody already is not written twice. A link that is lost does not end a
+durable publication: it is *stranded*, custody stays, and its publisher is told nothing until it has been
+replayed.
+
+After a restart a stand-in publishes what is in custody, in order and marked as sent before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import pairwise
+
+from grapevine.wire.messages import CUT_LINK_LOST, CUT_NO_ROOM, DURABLE, Cut, Publication
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.path import Publications
+from overlay.journal.bodies import Advert, Source, encode_body
+from overlay.journal.journal import Journal
+from overlay.journal.record import ADVERT
+from overlay.journal.stranded import Replay
+from overlay.links.session import Session
+from overlay.links.settling import Settling, cuts_of
+
+
+class HeldSettling(Settling):
+    """Of a batch with durable publications. `settled` is told when all of it is."""
+
+    __slots__ = ("client", "holding", "last_sequence", "source", "stranded")
+
+    def __init__(self, client: Client, holding: Holding, source: Source, last_sequence: int) -> None:
+        super().__init__(client.incoming)
+        self.client = client
+        self.holding = holding
+        self.source = source
+        self.last_sequence = last_sequence
+        self.stranded = False
+
+    def release(self) -> None:
+        if self.pending == 1 and any(cut.reason == CUT_LINK_LOST for cut in self.cuts):
+            self.cuts = [cut for cut in self.cuts if cut.reason != CUT_LINK_LOST]
+            self.stranded = True
+            self.holding.strand(self)
+            return  # one pending is left: its replay
+        super().release()
+        if not self.pending:
+            self.holding.settle(self.source)
+
+
+class OnDisk:
+    """The disk's part of such a record: with it the publisher's *persisted* mark moves."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: HeldSettling, before: int) -> None:
+        self.record = record
+        record.pending += 1
+        assert record.incoming is not None
+        record.incoming.keep_after(before)
+
+    @property
+    def cuts(self) -> list[Cut]:
+        return self.record.cuts
+
+    def release(self) -> None:
+        if self.record.incoming is not None:
+            refused = any(cut.reason == CUT_NO_ROOM for cut in self.record.cuts)
+            self.record.incoming.kept(self.record.last if refused else 0)
+        self.record.release()
+
+
+class Holding(Quiet):
+    name = "custody"
+
+    def __init__(self, journal: Journal, path: Publications) -> None:
+        self.journal = journal
+        self.path = path
+        self.stranded = 0  # batches, ever
+        self._records: dict[Source, deque[HeldSettling]] = {}  # in order, not settled
+        self._drain = 0
+        self._latest: dict[Source, int] = {}  # of this drain
+        self._advertised: dict[Source, tuple[object, ...]] = {}  # as the journal knows it
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.path.keep = self.keep
+        self.replay = Replay(core, self.journal, self.path)
+        self.replay.done = self._replayed
+
+    # --- in -----------------------------------------------------------------------------------------
+
+    def keep(
+        self, client: Client, publications: list[Publication], before: int
+    ) -> tuple[list[Publication], Settling]:
+        """A batch with durable publications comes in, after position `before`: those that are taken, and the
+        record that settles it."""
+        source = client.id, client.incarnation
+        durable = [p for p in publications if p.flags & DURABLE]
+        if self.journal.full:
+            record = Settling(client.incoming)
+            record.cuts += cuts_of(durable, CUT_NO_ROOM)
+            client.incoming.refused(before, client.incoming.received)
+            return [p for p in publications if not p.flags & DURABLE], record
+        held = HeldSettling(client, self, source, durable[-1].sequence)
+        self._records.setdefault(source, deque()).append(held)
+        last = self._last(source)
+        fresh = [p for p in durable if p.sequence > last]
+        if fresh:
+            self._latest[source] = fresh[-1].sequence
+            self._advertise(client, source)
+            self.journal.hold(fresh)
+        self.journal.wait(OnDisk(held, before))
+        return publications, held
+
+    def _last(self, source: Source) -> int:
+        """The last number of this publisher that is in custody, or will be with this drain."""
+        if self._drain != self.journal.drains:
+            self._drain = self.journal.drains
+            self._latest.clear()
+        if (latest := self._latest.get(source)) is not None:
+            return latest
+        known = self.journal.contents.custody.held.get(source)
+        return known[-1].last if known else 0
+
+    def _advertise(self, client: Client, source: Source) -> None:
+        """What its stand-in would have to advertise, if that has changed since it was last written."""
+        filters = tuple(client.advertised())
+        wanted = (client.name, filters, client.may_publish, client.key)
+        if self._advertised.get(source) != wanted or source not in self.journal.contents.adverts:
+            self._advertised[source] = wanted
+            advert = Advert(*source, client.name, list(filters), client.may_publish, client.key)
+            self.journal.keep(ADVERT, encode_body(advert))
+
+    # --- out ----------------------------------------------------------------------------------------
+
+    def settle(self, source: Source) -> None:
+        """Something of this publisher has settled: custody ends in order."""
+        records = self._records[source]
+        done = 0
+        while records and not records[0].pending:
+            done = records.popleft().last_sequence
+        if done:
+            self.journal.settle(source, done, self.core.now)
+        if not records:
+            del self._records[source]
+
+    def strand(self, record: HeldSettling) -> None:
+        self.stranded += 1
+        self.replay.strand(record.source, record.client)
+
+    def _replayed(self, source: Source) -> None:
+        """All that was in custody went once more and is settled."""
+        for record in list(self._records.get(source, ())):
+            if record.stranded:
+                record.stranded = False
+                record.release()
+
+    def link_lost(self, session: Session, now: float) -> None:
+        self._advertised.pop((session.id, session.incarnation), None)
+
+    def status(self) -> Status:
+        return {
+            "publishers": len(self.journal.contents.custody.held),
+            "publications": self.journal.contents.custody.items,
+            "stranded": len(self.replay.sides),
+            "replayed": self.replay.replayed,
+        }
+
+    def validate(self) -> None:
+        for source, pieces in self.journal.contents.custody.held.items():
+            assert all(one.last < two.first for one, two in pairwise(pieces)), source

@@ -1,0 +1,82 @@
+"""A stream as the data path sees it: a subscriber of this broker whose deliveries are the journal's.
+
+What is appended to its queue goes into the record of this drain, and holds settling until it is on disk: so
+*settled* includes that it is in every durable stream that it was owed to. What was kept before a restart and
+comes again is recognised by the last number of its publisher that is in the log.
+"""
+
+from __future__ import annotations
+
+from grapevine.wire.identity import identify
+from grapevine.wire.messages import CUT_LINK_LOST, PROTOCOL, PROTOCOL_OLDEST, Attach, Publication
+from overlay.core import Core
+from overlay.data.client import Client
+from overlay.data.deliveries import Deliveries
+from overlay.journal.bodies import Source
+from overlay.journal.journal import Journal
+from overlay.links.settling import Settling
+
+LABEL = 1  # of its one subscription
+
+
+class StreamDeliveries(Deliveries):
+    __slots__ = ("_drain", "_latest", "journal", "kept", "number")
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        super().__init__(0, 0)
+        self.journal = journal
+        self.number = number
+        self._drain = 0
+        self._latest: dict[Source, int] = {}
+        self.kept = 0  # publications, in this life
+
+    def hold(self, record: Settling) -> None:
+        queue = self.queue
+        fresh = self._fresh() if queue else []
+        queue.clear()
+        self.ids.clear()
+        if fresh:
+            self.kept += len(fresh)
+            self.journal.want(self.number, fresh)
+        record.pending += 1
+        self.journal.wait(record)  # also for what came before and is not on disk yet
+
+    def _fresh(self) -> list[Publication]:
+        """Those that are not in the log, nor in this drain's part of it."""
+        if self._drain != self.journal.drains:
+            self._drain = self.journal.drains
+            self._latest.clear()
+        known, latest = self.journal.contents.sources, self._latest
+        fresh = []
+        for publication in self.queue:
+            source = (publication.publisher, publication.incarnation)
+            if publication.sequence > (latest.get(source) or known.get(source, 0)):
+                latest[source] = publication.sequence
+                fresh.append(publication)
+        return fresh
+
+    def seal(self, most: int = 0) -> None:
+        """Everything was handed on when it was held."""
+
+    def give_up(self, reason: int = CUT_LINK_LOST) -> None:
+        self.queue.clear()
+        self.ids.clear()
+
+
+class StreamSession(Client):
+    """Nobody is at the other end."""
+
+    __slots__ = ()
+
+    def __init__(self, core: Core, journal: Journal, number: int, now: float) -> None:
+        name = f"stream {number} of {core.name}"
+        attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), 0, 1, 0, 0)
+        super().__init__(core, attach, lambda client: None, now)
+        self.deliveries = self.out = StreamDeliveries(journal, number)
+        self.ended = True  # as a client; it is nobody's
+        core.numbered[self.number] = self
+
+    def introduce(self, publisher: int, name: str, broker_name: str) -> None:
+        """Readers hear names when they read."""
+
+    def flush(self) -> None: ...

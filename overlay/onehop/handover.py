@@ -1,0 +1,305 @@
+"""Segments change hands: join by splitting, leave, moves of a boundary, and gaps that the dead have left
+(III-C).
+
+* One step for all of it: Offer of a part, the taker fills it and makes it its own, Taken, the giver shrinks.
+  It answers for the part until then. Each step may be repeated; what is lost with a link leaves two owners,
+  which is harmless, and the higher id gives the part up when it sees the other's entry.
+* A newcomer asks in each dimension the owner with the most work (IV-E), or one for all (III-C), to split at
+  the median of what it was asked about.
+* A gap in the table is taken by the owner before it, the first one by the owner after it.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from grapevine.filters.normal import Value
+from grapevine.wire.onehop import JOINING, LEAVING, MATCHER, SERVING, Entry, Offer, Span, Split, Taken
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
+from overlay.links.session import Session
+from overlay.onehop.cluster import Cluster
+from overlay.onehop.matcher import Matching
+from overlay.onehop.member import Member
+from overlay.onehop.reporting import Reporting
+from overlay.onehop.segments import interval, is_empty, is_gone, is_inside, owns
+from overlay.onehop.splitting import givers_each, givers_one, share_to_give, split_point
+from overlay.onehop.values import BOTTOM, TOP, Cut, Interval
+
+OFFER_S = 30.0  # an offer that nobody takes is forgotten
+MOVE_S = 10.0  # between two looks at a boundary
+
+
+class Given(NamedTuple):
+    to: int
+    span: Span
+    until: float
+
+
+class Handover(Quiet):
+    name = "handover"
+
+    def __init__(self, cluster: Cluster, matching: Matching, reporting: Reporting, placement: str) -> None:
+        self.cluster, self.matching, self.reporting = cluster, matching, reporting
+        self.placement = placement
+        self.dimensions = range(len(cluster.table.dimensions))
+        self.given: dict[int, Given] = {}  # by dimension: offered and not taken yet
+        self.leaving = False
+        self.gone = False  # nothing is left to hand over
+        self.moves = 0
+        self._asked: dict[int, set[int]] = {d: set() for d in self.dimensions}  # who had nothing to give
+        self._numbers = count(1)
+        self._move_at = 0.0
+        self._started = False  # others have had time to say what they own
+        self.join: Literal["each", "one"] = "each"
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.settings = core.settings.onehop
+        self.join = self.settings.join  # type: ignore[assignment]
+        self.cluster.table_changed.append(self._table_changed)
+        core.on(Split, self.on_split)
+        core.on(Offer, self.on_offer)
+        core.on(Taken, self.on_taken)
+
+    def start(self, now: float) -> None:
+        if not self.cluster.seeds() or self.placement == "replicate":
+            self.matching.own_everything(now)
+        self._move_at = now + MOVE_S
+        self.core.timers.at(now + self.settings.probe_s, self._tick)
+
+    @property
+    def own(self) -> Entry:
+        return self.cluster.own
+
+    def _entries(self) -> list[Entry]:
+        """Matchers that may own something."""
+        entries = self.cluster.table.entries.values()
+        return [entry for entry in entries if entry.roles & MATCHER and not is_gone(entry)]
+
+    def _tick(self, now: float) -> None:
+        self._started = True
+        self._forget_offers(now)
+        if self.leaving:
+            if not self.gone:
+                self._hand_all_over(now)
+        elif self.placement != "replicate":
+            self._fill_gaps(now)
+            self._settle_overlaps(now)
+            self._ask_for_parts(now)
+            if now >= self._move_at:
+                self._move_at = now + MOVE_S
+                self._move_boundaries(now)
+        if not self.core.finished:
+            self.core.timers.at(now + self.settings.probe_s, self._tick)
+
+    def _forget_offers(self, now: float) -> None:
+        for dimension, given in list(self.given.items()):
+            if now > given.until:
+                del self.given[dimension]
+
+    # --- join ------------------------------------------------------------------------------------------
+
+    def _used(self) -> range:
+        return self.dimensions if self.placement == "partition" else range(1)
+
+    def _ask_for_parts(self, now: float) -> None:
+        """A newcomer, or one that has lost its part of a dimension."""
+        lacking = [d for d in self._used() if not self.own.segments[d] and not self._taking(d)]
+        if not lacking:
+            return
+        work: list[dict[int, float]] = [{} for _ in self.dimensions]
+        for entry in self._entries():
+            for d in lacking:
+                if entry.segments[d] and entry.owner != self.core.id:
+                    work[d][entry.owner] = self.reporting.work(entry.owner, d)
+        orders = (givers_each if self.join == "each" else givers_one)(work)
+        for d in lacking:
+            left = [giver for giver in orders[d] if giver not in self._asked[d]]
+            if not left:
+                self._asked[d].clear()
+                continue
+            self._asked[d].add(left[0])
+            if (giver := self.cluster.get(left[0])) is not None and giver.reachable:
+                giver.tell(Split(d))
+
+    def _taking(self, dimension: int) -> bool:
+        return any(growth.dimension == dimension for growth in self.matching.growths)
+
+    def on_split(self, member: Member, message: Split, now: float) -> None:
+        d = message.dimension
+        span = None
+        if d < len(self.dimensions) and not self.leaving and d not in self.given and not self._taking(d):
+            span = self._part(d, 0.5, upper=True)
+        if span is not None:
+            self.given[d] = Given(member.id, span, now + OFFER_S)
+        member.tell(Offer(next(self._numbers), d, span))
+
+    def _part(self, dimension: int, share: float, upper: bool) -> Span | None:
+        """The upper or lower part of our last or first segment, with this share of the publications."""
+        spans = self.own.segments[dimension]
+        if not spans:
+            return None
+        span = spans[-1] if upper else spans[0]
+        sample = [v for v in self._sample(dimension) if owns((span,), v)]
+        cut = split_point(sample, 1 - share if upper else share)
+        if cut is None:
+            return None
+        part = Span(cut, span.high) if upper else Span(span.low, cut)
+        return part if part != span and interval(part)[0] < interval(part)[1] else None
+
+    def _sample(self, dimension: int) -> list[Value | None]:
+        """What was asked about; before anything was, the bounds of what is subscribed to."""
+        values = self.matching.samples[dimension].values
+        return values if len(values) > 1 else self.matching.bounds(dimension)
+
+    def on_offer(self, member: Member, message: Offer, now: float) -> None:
+        d, span = message.dimension, message.span
+        if span is None or d >= len(self.dimensions) or is_empty(span):
+            return
+        if self.leaving or self._taking(d):
+            member.tell(Taken(message.number, d, span, False))
+            return
+        self._asked[d].clear()
+        owner, number = member.id, message.number
+
+        def taken(later: float) -> None:
+            self._serve(later)
+            if (giver := self.cluster.get(owner)) is not None:
+                giver.tell(Taken(number, d, span))
+
+        self.matching.grow(d, span, taken, now)
+
+    def _serve(self, now: float) -> None:
+        if self.own.state == JOINING:
+            self.cluster.change(replace(self.own, state=SERVING), now)
+
+    def on_taken(self, member: Member, message: Taken, now: float) -> None:
+        d, span = message.dimension, message.span
+        if d >= len(self.dimensions):
+            return
+        given = self.given.get(d)
+        if given is None or given.to != member.id or given.span != span:
+            return  # forgotten: there are two owners until one of them sees it
+        del self.given[d]
+        if message.taken and any(is_inside(span, mine) for mine in self.own.segments[d]):
+            self.matching.shrink(d, span, now)
+            self.moves += 1
+
+    # --- leave ---------------------------------------------------------------------------------------------
+
+    def leave(self, now: float) -> None:
+        """Everything to the neighbours; then this matcher may end."""
+        if not self.leaving:
+            self.leaving = True
+            self.cluster.change(replace(self.own, state=LEAVING), now)
+            self._hand_all_over(now)
+
+    def _hand_all_over(self, now: float) -> None:
+        others = [e for e in self._entries() if e.owner != self.core.id and e.state == SERVING]
+        if self.placement == "replicate" or not others or not any(self.own.segments):
+            self.gone = True
+            return
+        for d in self.dimensions:
+            for span in self.own.segments[d][:1]:
+                if d not in self.given:
+                    self._offer(d, span, self._beside(d, span, others), now)
+
+    def _beside(self, dimension: int, span: Span, others: list[Entry]) -> int:
+        """The owner of what lies just below, or above the first; whoever has least if there is none."""
+        low, high = interval(span)
+        for edge, wanted in ((1, low), (0, high)):
+            for entry in others:
+                if any(interval(one)[edge] == wanted for one in entry.segments[dimension]):
+                    return entry.owner
+        return min(others, key=lambda entry: (len(entry.segments[dimension]), entry.owner)).owner
+
+    def _offer(self, dimension: int, span: Span, to: int, now: float) -> None:
+        member = self.cluster.get(to)
+        if member is not None and member.reachable:
+            self.given[dimension] = Given(to, span, now + OFFER_S)
+            member.tell(Offer(next(self._numbers), dimension, span))
+
+    def link_down(self, session: Session, now: float) -> None:
+        for dimension, given in list(self.given.items()):
+            if given.to == session.id:
+                del self.given[dimension]
+
+    # --- gaps and overlaps ----------------------------------------------------------------------------------
+
+    def _fill_gaps(self, now: float) -> None:
+        alive = [e.owner for e in self._entries() if e.state != LEAVING]
+        for d in self._used():
+            if self._taking(d):
+                continue
+            for gap in self.cluster.table.covers[d].gaps():
+                if self._is_ours(d, gap, alive):
+                    self.matching.grow(d, _span(gap), self._serve, now)
+                    break
+
+    def _table_changed(self, now: float) -> None:
+        if not self.leaving and self.placement != "replicate":
+            self._fill_gaps(now)
+
+    def _is_ours(self, dimension: int, gap: Interval, alive: list[int]) -> bool:
+        if gap == (BOTTOM, TOP):
+            return self.core.id == min(alive, default=0) and self._started
+        mine = [interval(span) for span in self.own.segments[dimension]]
+        if gap[0] == BOTTOM:
+            return any(low == gap[1] for low, _ in mine)
+        return any(high == gap[0] for _, high in mine)
+
+    def _settle_overlaps(self, now: float) -> None:
+        """Of two owners of one part the higher id gives it up."""
+        for d in self._used():
+            for entry in self._entries():
+                other = self.cluster.get(entry.owner)
+                if entry.owner >= self.core.id or other is None or not other.reachable or d in self.given:
+                    continue
+                for span in entry.segments[d]:
+                    for mine in self.own.segments[d]:
+                        if is_inside(mine, span) or is_inside(span, mine):
+                            part = mine if is_inside(mine, span) else span
+                            self.matching.shrink(d, part, now)
+                            return
+
+    # --- boundaries -----------------------------------------------------------------------------------------
+
+    def _move_boundaries(self, now: float) -> None:
+        """A segment with more than twice its share of the publications gives to a neighbour."""
+        for d in self._used():
+            entries = [entry for entry in self._entries() if entry.segments[d]]
+            if len(entries) < 2 or not self.own.segments[d] or d in self.given or self._taking(d):
+                continue
+            rates = {entry.owner: self.reporting.arrivals(entry.owner, d) for entry in entries}
+            mean, mine = sum(rates.values()) / len(rates), rates[self.core.id]
+            low, high = interval(self.own.segments[d][0])[0], interval(self.own.segments[d][-1])[1]
+            sides = [
+                (e.owner, upper)
+                for e in entries
+                for upper in (True, False)
+                if _adjoins(e, d, low, high, upper)
+            ]
+            sides = [side for side in sides if side[0] != self.core.id]
+            if not sides:
+                continue
+            to, upper = min(sides, key=lambda side: rates[side[0]])
+            share = share_to_give(mine, rates[to], mean)
+            if share and (span := self._part(d, share, upper)) is not None:
+                self._offer(d, span, to, now)
+
+    def status(self) -> Status:
+        return {"moves": self.moves, "leaving": self.leaving, "offered": len(self.given)}
+
+
+def _adjoins(entry: Entry, dimension: int, low: Cut, high: Cut, upper: bool) -> bool:
+    spans = [interval(span) for span in entry.segments[dimension]]
+    return any(start == high for start, _ in spans) if upper else any(end == low for _, end in spans)
+
+
+def _span(gap: Interval) -> Span:
+    low, high = gap
+    return Span(None if low == BOTTOM else low[1], None if high == TOP else high[1])

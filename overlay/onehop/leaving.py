@@ -1,0 +1,57 @@
+"""A member leaves in good order: clients are sent elsewhere, segments handed on, and nothing unsettled is
+left.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from grapevine.wire.onehop import LEFT
+from overlay.behaviour import Quiet
+from overlay.clients.attachments import Attachments
+from overlay.core import Core
+from overlay.onehop.asking import Asking
+from overlay.onehop.cluster import Cluster
+from overlay.onehop.handover import Handover
+
+LOOK_S = 0.1
+PATIENCE_S = 5.0  # for clients to go; then they are ended
+
+
+class Leaving(Quiet):
+    def __init__(
+        self, cluster: Cluster, attachments: Attachments, asking: Asking, handover: Handover | None
+    ) -> None:
+        self.cluster, self.attachments, self.asking, self.handover = cluster, attachments, asking, handover
+        self._since = 0.0
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+
+    def leave(self, now: float) -> None:
+        if self.core.leaving:
+            return
+        self.core.leaving = True
+        self._since = now
+        self.attachments.send_away(now)
+        if self.handover is not None:
+            self.handover.leave(now)
+        self._look(now)
+
+    def _look(self, now: float) -> None:
+        if now - self._since > PATIENCE_S:
+            for client in list(self.core.clients.values()):
+                self.attachments.end(client, now)
+        if not self._busy():
+            self.cluster.change(replace(self.cluster.own, state=LEFT), now)
+            self.core.finished = True
+        else:
+            self.core.timers.at(now + LOOK_S, self._look)
+
+    def _busy(self) -> bool:
+        if self.core.clients or self.core.numbered or self.asking.stages:
+            return True
+        if self.handover is not None and not self.handover.gone:
+            return True
+        peers = self.core.peers.values()
+        return any(peer.out.unsettled or peer.incoming.records for peer in peers)

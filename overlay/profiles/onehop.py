@@ -1,0 +1,89 @@
+"""The one-hop cluster (BlueDove): dispatchers take clients, matchers hold subscriptions by dimensions."""
+
+from __future__ import annotations
+
+from grapevine.wire.onehop import DISPATCHER, MATCHER
+from overlay.administration.administration import Administration
+from overlay.administration.census import Census
+from overlay.administration.news import News
+from overlay.administration.pulse import Pulse
+from overlay.administration.reports import Reports
+from overlay.administration.trace import Trace
+from overlay.behaviour import Behaviour
+from overlay.clients.attachments import Attachments
+from overlay.clients.requests import Requests
+from overlay.core import Core
+from overlay.data.delivery_log import DeliveryLog
+from overlay.data.local import LocalSubscriptions
+from overlay.links.handshake import Handshake
+from overlay.links.readiness import Readiness
+from overlay.onehop.asking import Asking
+from overlay.onehop.cluster import Cluster
+from overlay.onehop.commands import OneHopCommands
+from overlay.onehop.effort import Effort
+from overlay.onehop.handover import Handover
+from overlay.onehop.leaving import Leaving
+from overlay.onehop.listing import OneHopListing
+from overlay.onehop.matcher import Matching
+from overlay.onehop.placing import Placing
+from overlay.onehop.publications import OneHopPublications
+from overlay.onehop.reporting import Reporting
+from overlay.onehop.router import OneHopRouter
+from overlay.onehop.spread import directly
+from overlay.onehop.tracing import OneHopDecisions
+from overlay.onehop.verdicts import Verdicts
+from overlay.onehop.watching import Watching
+from overlay.profiles.start import Start
+from overlay.profiles.tree import feeding
+
+ROLES = {"dispatcher": DISPATCHER, "matcher": MATCHER}
+
+
+def roles_of(start: Start) -> int:
+    """Without a role of this overlay a broker has both."""
+    return sum(ROLES[role] for role in start.roles if role in ROLES) or DISPATCHER | MATCHER
+
+
+def from_start(start: Start) -> Core:
+    core = Core(start.name, start.incarnation, start.settings, start.random)
+    settings, roles = start.settings.onehop, roles_of(start)
+    handshake, readiness = Handshake(start.addresses), Readiness()
+    cluster = Cluster(handshake, readiness, settings.dimensions, roles)
+    local = LocalSubscriptions(start.matcher)
+    placing = Placing(cluster)
+    router = OneHopRouter(cluster, placing, local)
+    publications = OneHopPublications(router, local, start.settings.overlay.ordered, cluster, placing)
+    reporting = Reporting(cluster)
+    asking = Asking(cluster, placing, reporting, publications)
+    attachments = Attachments(handshake.liveness, readiness, router, router, local)
+    requests = Requests(attachments, router)
+    census = Census(directly(core))
+    listing = OneHopListing(core, cluster, placing, router)
+    reports = Reports(census, cluster.members, listing, publications, attachments)
+    news = News(listing, readiness, attachments)
+    reports.waiting_for = news.waiting_for
+    trace = Trace(OneHopDecisions(core, cluster, asking).decide)
+    matching: list[Behaviour] = []
+    handover = matcher = None
+    if roles & MATCHER:
+        matcher = Matching(cluster, start.matcher, Effort())
+        reporting.measure = matcher.measure
+        handover = Handover(cluster, matcher, reporting, settings.placement)
+        matching = [matcher, handover]
+    watching = Watching(cluster, asking, reporting)
+    commands = OneHopCommands(census, cluster, placing, asking, watching, matcher)
+    leaving = Leaving(cluster, attachments, asking, handover)
+    fed = feeding(start.settings.feeding, readiness, attachments, router, start.spool)
+    log = DeliveryLog(start.settings.delivery_log, publications)
+    # The cluster hears of a link first and says who we are; the others hear of it when the other side has.
+    links = (handshake, cluster.members, cluster, Verdicts(cluster), census)
+    tables = (placing, router, reporting, *matching, publications, asking)
+    clients = (log, attachments, requests, *fed, watching, leaving, commands)
+    answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
+    core.assemble((*links, *tables, *clients, *answers))
+    core.leave = leaving.leave
+    core.restore(start.kept)
+    core.drain = attachments.drain
+    if not roles & DISPATCHER:
+        cluster.serve_nobody = attachments.drain
+    return core

@@ -1,0 +1,248 @@
+"""The tree: content routing with advertisements, soft links, relocation, feeding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+from matching.interface import Matcher
+from matching.scan import Scan
+from overlay.administration.administration import Administration
+from overlay.administration.census import Census, everybody
+from overlay.administration.news import News
+from overlay.administration.pulse import Pulse
+from overlay.administration.reports import Reports
+from overlay.administration.streams import StreamCommands
+from overlay.administration.trace import Trace
+from overlay.behaviour import Behaviour
+from overlay.channels.backend import BackEnd
+from overlay.channels.desk import DriverDesk
+from overlay.channels.feeds import Feeds
+from overlay.channels.frontend import FrontEnd
+from overlay.channels.records import JournalRecords
+from overlay.channels.sessions import BackendSessions
+from overlay.channels.store import Disks, Store, memory_disks
+from overlay.channels.verbs import ChannelVerbs
+from overlay.clients.attachments import Attachments
+from overlay.clients.requests import Requests
+from overlay.coordinate.balance import Balance
+from overlay.coordinate.permissions import Permissions
+from overlay.core import Core
+from overlay.data.delivery_log import DeliveryLog
+from overlay.data.local import LocalSubscriptions
+from overlay.data.path import Publications
+from overlay.data.router import Registry
+from overlay.feeding.numbers import Numbers
+from overlay.feeding.spool import MemorySpool, Spool
+from overlay.feeding.staging import Staging
+from overlay.journal.holding import Holding
+from overlay.journal.journal import Journal, Opened
+from overlay.journal.readers import Readers
+from overlay.journal.stand_in import StandIns
+from overlay.journal.streams import Streams
+from overlay.links.handshake import Handshake
+from overlay.links.readiness import Readiness
+from overlay.outbox import Kept
+from overlay.profiles.start import Start
+from overlay.relocate.commands import RelocationCommands
+from overlay.relocate.migration import Migration
+from overlay.relocate.relocation import Relocation
+from overlay.settings import CoreSettings, FeedingSettings
+from overlay.softlinks.bans import Bans
+from overlay.softlinks.chooser import Chooser
+from overlay.softlinks.commands import StrategyCommands
+from overlay.softlinks.decision import Decision
+from overlay.softlinks.forwarding import Forwarding
+from overlay.softlinks.loads import LoadExchange
+from overlay.softlinks.move import Moves
+from overlay.softlinks.move_commands import MoveCommands
+from overlay.softlinks.neighbourhoods import Neighbourhoods
+from overlay.softlinks.planes import Planes
+from overlay.softlinks.shortcuts import Shortcuts
+from overlay.softlinks.soft import SoftSessions
+from overlay.tree.advertisements import Advertisements
+from overlay.tree.announcements import Announcements
+from overlay.tree.join import Join
+from overlay.tree.leave import Leave
+from overlay.tree.listing import TreeListing
+from overlay.tree.neighbours import Neighbours
+from overlay.tree.router import TreeRouter
+from overlay.tree.subscriptions import Subscriptions
+from overlay.tree.sync import Sync
+from overlay.tree.tombstones import Tombstones
+
+
+def feeding(
+    settings: FeedingSettings,
+    readiness: Readiness,
+    attachments: Attachments,
+    registry: Registry,
+    spool: Spool | None,
+) -> tuple[Behaviour, ...]:
+    staging = Staging(settings, readiness, attachments, registry, spool or MemorySpool())
+    return Numbers(settings, attachments), staging
+
+
+def durable(
+    settings: CoreSettings,
+    opened: Opened | None,
+    publications: Publications,
+    router: TreeRouter,
+    readiness: Readiness,
+    census: Census,
+) -> tuple[Behaviour, ...]:
+    """Nothing without a journal: then nothing is ever persisted."""
+    if opened is None:
+        return ()
+    journal = Journal(settings.journal, opened)
+    streams = Streams(settings.streams, journal, router)
+    commands = StreamCommands(census, streams)
+    holding, stand_ins = Holding(journal, publications), StandIns(journal, router, readiness)
+    return journal, holding, stand_ins, streams, Readers(streams, router), commands
+
+
+class Tree(NamedTuple):
+    """The tree itself, which everything else is told of."""
+
+    handshake: Handshake
+    neighbours: Neighbours
+    softs: SoftSessions
+    sync: Sync
+    census: Census
+    join: Join
+    announcements: Announcements
+    router: TreeRouter
+    publications: Publications
+
+
+def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]) -> Tree:
+    settings = core.settings
+    handshake = Handshake(addresses)
+    neighbours = Neighbours(handshake)
+    softs = SoftSessions(handshake)
+    sync = Sync(Readiness())
+    census = Census(everybody(core))
+    join = Join(neighbours, sync, census, settings.tree.neighbours)
+    announcements = Announcements(sync)
+    advertisements = Advertisements(announcements, matcher)
+    local = LocalSubscriptions(matcher)
+    subscriptions = Subscriptions(advertisements, announcements, local, matcher)
+    router = TreeRouter(advertisements, subscriptions)
+    publications = Publications(router, local, settings.overlay.ordered)
+    return Tree(handshake, neighbours, softs, sync, census, join, announcements, router, publications)
+
+
+def _soft_links(
+    tree: Tree, neighbourhoods: Neighbourhoods, reports: Reports, permissions: Permissions
+) -> tuple[Moves, list[Behaviour]]:
+    """Shortcuts past the tree and moves within it: who must hear of a link first, and those that follow the
+    tree's own data path."""
+    shortcuts = Shortcuts(tree.softs, tree.sync, neighbourhoods, tree.router)
+    bans = Bans(neighbourhoods, shortcuts)
+    loads = LoadExchange(neighbourhoods)
+    chooser = Chooser(neighbourhoods, shortcuts, loads)
+    forwarding = Forwarding(tree.publications)
+    planes = Planes(tree.publications, tree.router, forwarding, shortcuts)
+    moves = Moves(tree.join, neighbourhoods, tree.router, bans, planes)
+    reports.more_links = chooser.rows
+    strategy, move = StrategyCommands(tree.census, chooser), MoveCommands(tree.census, moves, permissions)
+    return moves, [forwarding, planes, shortcuts, bans, loads, chooser, strategy, permissions, move]
+
+
+def _channels(core: Core, tree: Tree, kept: Kept, disks: Disks | None, address: str) -> list[Behaviour]:
+    """Every broker serves subscribers of channels, if it knows a back end or is one."""
+    handshake, router = tree.handshake, tree.router
+    addresses = (address,) if address else ()
+    sessions = BackendSessions(handshake, disks is not None)
+    front = FrontEnd(core.settings.channels, handshake, lambda: addresses)
+    if disks is None:
+        return [sessions, front, ChannelVerbs(None, None, lambda: address), Balance(tree.census, front)]
+    store = Store(disks, JournalRecords(core, kept))
+    backend = BackEnd(store)
+    desk, feeds = DriverDesk(backend), Feeds(store, router, router)
+    front.own = backend
+    verbs = ChannelVerbs(desk, feeds, lambda: address)
+    return [sessions, backend, front, desk, feeds, verbs, Balance(tree.census, front)]
+
+
+def from_start(start: Start) -> Core:
+    return tree_broker(
+        start.name,
+        start.incarnation,
+        start.settings,
+        start.random,
+        start.addresses,
+        start.kept,
+        start.matcher,
+        start.spool,
+        coordinator="coordinator" in start.roles,
+        opened=start.opened,
+        disks=(start.disks or memory_disks()) if "backend" in start.roles else None,
+        backend=start.backend,
+    )
+
+
+def tree_broker(
+    name: str,
+    incarnation: int,
+    settings: CoreSettings,
+    random: Random,
+    addresses: tuple[str, ...] = (),
+    kept: Kept | None = None,
+    matcher: Callable[[], Matcher] = Scan,
+    spool: Spool | None = None,
+    coordinator: bool = False,
+    opened: Opened | None = None,
+    disks: Disks | None = None,
+    backend: str = "",
+) -> Core:
+    """A broker of the tree overlay. `kept`, `spool` and `opened` (its journal) are what an earlier life of it
+    has left; a `coordinator` permits others to move; one with `disks` is a back end, others find it at
+    `backend`."""
+    core = Core(name, incarnation, settings, random)
+    tree = _tree(core, addresses, matcher)
+    handshake, neighbours, softs, sync, census, join, announcements, router, publications = tree
+    local, readiness = publications.local, sync.readiness
+    attachments = Attachments(handshake.liveness, readiness, router, router, local)
+    requests = Requests(attachments, router)
+    migration = Migration(router.advertisements, publications, attachments)
+    leave = Leave(join, sync, attachments, router)
+    tombstones = Tombstones(router, publications)
+    listing = TreeListing(core, join, router)
+    reports = Reports(census, neighbours.members, listing, publications, attachments)
+    news = News(listing, readiness, attachments)
+    reports.waiting_for = news.waiting_for
+    trace = Trace(partial(Decision, core, publications, router))
+    relocation = Relocation(settings.relocation, publications, router.advertisements, migration, addresses)
+    neighbourhoods = Neighbourhoods(handshake, sync)
+    neighbourhoods.parent_lost = join.learn
+    census.nearby = neighbourhoods.behind
+    moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(census, coordinator))
+    moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
+    on_disk = durable(settings, opened, publications, router, readiness, census)
+    fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
+    # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
+    # have announced their tables on it.
+    links = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, moves)
+    tables = (neighbourhoods, announcements, router.advertisements, router.subscriptions, router, tombstones)
+    clients = (
+        DeliveryLog(settings.delivery_log, publications),
+        attachments,
+        requests,
+        migration,
+        *on_disk,
+        *fed_by,
+    )
+    relocating = (relocation, RelocationCommands(census, relocation, addresses))
+    answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
+    channels = _channels(core, tree, kept or {}, disks, backend)
+    core.assemble(
+        (*links, *tables, publications, *mesh, *clients, *channels, *relocating, leave, *answers, sync)
+    )
+    moves.bans.leave_tree = leave.leave
+    core.leave = moves.leave
+    core.drain = attachments.drain
+    core.restore(kept or {})
+    return core

@@ -1,0 +1,103 @@
+"""A neighbour on the tree: its place, and how far its tables are synchronised with ours (tree/sync.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from overlay.links.session import Kind, Remote, Session
+
+if TYPE_CHECKING:
+    from overlay.core import Core
+
+
+def peers_of(core: Core) -> dict[int, Peer]:
+    """The neighbours: on a tree every session in the core's table is one."""
+    return core.peers  # type: ignore[return-value]
+
+
+class Peer(Remote):
+    """A neighbour on the tree. `held`: it leaves, publications for it wait for its heirs. `heir`: a move
+    gives this link's place to that neighbour's, what is on it is the last. `dialled`: it is our parent."""
+
+    __slots__ = (
+        "awaited",
+        "buried",
+        "departed",
+        "ever_synced",
+        "heir",
+        "heirs",
+        "root_path",
+        "shadows",
+        "sync_number",
+        "sync_pending",
+        "synced_by_peer",
+        "synced_by_us",
+        "tables_epoch",
+        "tables_received",
+    )
+
+    def __init__(self, core: Core, peer: int, name: str) -> None:
+        super().__init__(core, Kind.PEER, peer, name)
+        self.awaited = False  # a neighbour from before our restart
+        self.buried = False  # lost, and its subscriptions stand as tombstones
+        self.departed = False  # in good order: what was for it has been handed on
+        self.heir: Peer | None = None
+        self.heirs: tuple[int, ...] = ()  # of one that leaves: who will be our neighbours in its place
+        self.root_path: tuple[int, ...] = ()
+        # SyncDone (DECISIONS 11): see tree/sync.py
+        self.ever_synced = False  # in this incarnation of ours
+        self.sync_number = 0
+        self.sync_pending = 0
+        self.shadows = 0
+        self.tables_received = False
+        self.tables_epoch = 0  # of the link on which tables were last exchanged
+        self.synced_by_us = False
+        self.synced_by_peer = False
+
+    @property
+    def flowing(self) -> bool:
+        return self.link is not None and self.synced_by_peer and self.writable and not self.held
+
+    @property
+    def synced(self) -> bool:
+        return self.synced_by_peer
+
+    @property
+    def connected(self) -> bool:
+        return self.link is not None and self.synced_by_us and self.synced_by_peer and not self.retiring
+
+    @property
+    def suspended(self) -> bool:
+        """Its link is broken, and may come back: nobody knows what is behind it by now."""
+        return self.link is None and not self.lost and not self.going
+
+    @property
+    def live(self) -> bool:
+        """Whether what it told us still stands on its own."""
+        return self.link is not None and not self.going
+
+    @property
+    def retiring(self) -> bool:
+        return self.heir is not None
+
+    @property
+    def going(self) -> bool:
+        """Others will tell what it has told."""
+        return self.held or self.heir is not None
+
+    def may_be_told(self, source: Session) -> bool:
+        """Whether what came from `source` is to be told here: not over a link that ends, and what came over
+        such a link is known behind the one in its place."""
+        return self.heir is None and not (isinstance(source, Peer) and source.heir is self)
+
+    def will_tell(self, source: Session) -> bool:
+        """Whether this neighbour itself tells what came from `source`, a leaver whose place it takes."""
+        return isinstance(source, Peer) and source.held and self.id in source.heirs
+
+    def begin_sync(self) -> None:
+        self.sync_number += 1
+        self.end_sync()
+
+    def end_sync(self) -> None:
+        self.sync_pending = 0
+        self.tables_received = self.synced_by_us = self.synced_by_peer = False

@@ -1,0 +1,184 @@
+"""The tree as the shared parts see it: next hops by anchors, publishers by their advertisements.
+
+A route leads to the sides from which matching subscriptions came. Soft links choose other hops for them, a
+broker that moves has two planes of them, and for one that leaves its successors' wait; each of these is set
+here while it lasts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from grapevine.filters.normal import Filter
+from grapevine.wire import decode_attributes
+from grapevine.wire.messages import Advertisement, Publication, Subscription
+from matching.interface import Attributes
+from overlay.behaviour import Quiet
+from overlay.core import Core
+from overlay.data.client import Client, Key
+from overlay.data.duplicates import Source
+from overlay.data.router import Introduction
+from overlay.data.routes import NOBODY, Hops, Side
+from overlay.gather import Gather
+from overlay.links.session import Remote, Session
+from overlay.tree.advertisements import Advertisements
+from overlay.tree.peer import Peer
+from overlay.tree.subscriptions import Subscriptions
+
+
+class Burial:
+    """What a lost side leaves. `unknown`: nobody knows what was wanted there. `sides`: from where what was
+    accepted before it was lost may still come. `up_to`: how far publishers had come then."""
+
+    __slots__ = ("sides", "unknown", "up_to")
+
+    def __init__(self, unknown: bool) -> None:
+        self.unknown = unknown
+        self.sides: Mapping[Session, None] = {}
+        self.up_to: dict[Source, int] = {}
+
+    def know(self, up_to: dict[Source, int]) -> None:
+        for source, last in up_to.items():
+            self.up_to[source] = max(last, self.up_to.get(source, 0))
+
+    def owed(self, publication: Publication) -> bool:
+        """Whether it may have been accepted before the side was lost."""
+        last = self.up_to.get((publication.publisher, publication.incarnation))
+        return last is None or publication.sequence <= last
+
+    def awaits(self, source: Session | None) -> bool:
+        """Whether something older may come from there. What local clients had published was routed before; a
+        soft link may bring it from anywhere."""
+        if isinstance(source, Peer):
+            return source in self.sides
+        return not isinstance(source, Client) and bool(self.sides)
+
+
+class TreeRouter(Quiet):
+    def __init__(self, advertisements: Advertisements, subscriptions: Subscriptions) -> None:
+        self.advertisements = advertisements
+        self.subscriptions = subscriptions
+        self.sources: Counter[Source] = advertisements.sources
+        self.on_gone: list[Callable[[Source], None]] = []
+        # Which links the matching groups are served by.
+        self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
+        self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
+        self.instead: dict[Remote, Remote] = {}  # who leaves, for those that take its place
+        self.lost: dict[Peer, Burial] = {}  # sides with tombstones
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        self.advertisements.on_gone.append(self._gone)
+        self.advertisements.placed = self._placed
+
+    # --- where next -----------------------------------------------------------------------------------
+
+    def hops(self, side: Side | None, content: Attributes) -> Hops:
+        if self.lost:
+            return self._with_tombstones(side, content)
+        if self.in_plane is not None:
+            return self.in_plane(side, content)
+        remote = self.subscriptions.remote
+        return self.choose(side, remote.groups(content)) if len(remote) else NOBODY
+
+    def _with_tombstones(self, side: Side | None, content: Attributes) -> Hops:
+        """What is appended to a lost side's stream is cut at the end of the drain."""
+        groups, living = self.subscriptions.groups, []
+        source = getattr(side, "session", None)
+        lost = {peer: None for peer, burial in self.lost.items() if burial.unknown and burial.awaits(source)}
+        for number in self.subscriptions.remote.groups(content):
+            hop = groups[number].side
+            if (burial := self.lost.get(hop)) is not None:
+                if burial.awaits(source):
+                    lost[hop] = None
+            else:
+                living.append(number)
+        if self.in_plane is not None:
+            peers, queues = self.in_plane(side, content)
+        else:
+            peers, queues = self.choose(side, living) if living else NOBODY
+        peers = tuple(dict.fromkeys((*peers, *lost)))
+        if queues is not None:
+            queues = (*queues, *(peer.out.queue for peer in lost if peer not in peers[: len(queues)]))
+        return peers, queues
+
+    def choose_primary(self, side: Side | None, groups: Iterable[int]) -> Hops:
+        peers: dict[Remote, None] = {}
+        for number in groups:
+            hop = self.subscriptions.groups[number].side
+            if hop is not side:
+                peers[self.instead.get(hop, hop)] = None
+        return tuple(peers), None
+
+    def sides(self, attributes: bytes) -> set[Peer]:
+        """The neighbours from which a matching subscription came."""
+        groups = self.subscriptions.groups
+        content = decode_attributes(attributes)
+        return {groups[number].side for number in self.subscriptions.remote.groups(content)}
+
+    # --- who publishes --------------------------------------------------------------------------------
+
+    def introduction(self, publisher: int) -> Introduction | None:
+        known = self.advertisements.of_publisher(publisher)
+        return Introduction(known[-1].publisher_name, known[-1].home_name) if known else None
+
+    def _placed(self, advertisement: Advertisement) -> None:
+        """Who knows this publisher's name hears it anew with that of another broker."""
+        homes = {item.home for item in self.advertisements.of_publisher(advertisement.publisher)}
+        if len(homes) > 1 or advertisement.moves:
+            self.subscriptions.generation += 1
+
+    def _gone(self, advertisement: Advertisement) -> None:
+        source = (advertisement.publisher, advertisement.incarnation)
+        if source not in self.advertisements.sources:
+            for call in self.on_gone:
+                call(source)
+
+    def name_taken(self, publisher: int, incarnation: int) -> str:
+        for other in self.advertisements.of_publisher(publisher):
+            if other.incarnation != incarnation and other.home != self.core.id and not other.stand_in:
+                return other.home_name
+        return ""
+
+    # --- registration ---------------------------------------------------------------------------------
+
+    def refusal(self, filter: Filter) -> str:
+        return ""
+
+    def subscribe(self, client: Session, filter: Filter, number: int, gather: Gather, now: float) -> Key:
+        here = self.core.id
+        item = Subscription(here, self.core.serial(), here, (here,), filter)
+        return self.subscriptions.subscribe(client, item, number, gather, now)
+
+    def unsubscribe(self, client: Session, key: Key, now: float) -> None:
+        self.subscriptions.unsubscribe(client, key, now)
+
+    def await_subscription(self, key: Key, gather: Gather) -> None:
+        self.subscriptions.await_confirmation(key, gather)
+
+    def filter_of(self, key: Key) -> Filter:
+        return self.subscriptions.table.by_key[key].item.filter
+
+    def advertise(
+        self, client: Session, filter: Filter, gather: Gather, now: float, stand_in: bool = False
+    ) -> Key:
+        core = self.core
+        item = Advertisement(
+            core.id,
+            core.serial(),
+            core.id,
+            core.name,
+            client.id,
+            client.incarnation,
+            client.name,
+            filter,
+            stand_in=stand_in,
+        )
+        return self.advertisements.advertise(client, item, gather, now)
+
+    def unadvertise(self, client: Session, key: Key, now: float) -> None:
+        self.advertisements.unadvertise(client, key, now)
+
+    def await_advertisement(self, key: Key, gather: Gather) -> None:
+        self.advertisements.await_confirmation(key, gather)

@@ -1,0 +1,271 @@
+"""What a lost side was owed is cut and told, not settled (DECISIONS 23; the rule *tombstone* of tests/model).
+
+When a side is given up, publications for those behind it may still be on their way from their first brokers.
+So the side's subscriptions stand for a while, as *tombstones*: they remain announced towards the publishers,
+and what matches one is cut here. Of a neighbour from before our restart that never came back nobody knows
+what it wanted: its tombstone matches everything.
+
+Everybody towards the publishers is asked (Drain). The first answer, Accepted, comes at once and says how far
+each publisher had come: what is newer is not cut. The second, Drained, comes when all of that is settled or
+cut; then the tombstones go. Who cannot be asked is waited for, and asked when it is back; until it has
+answered, nobody knows how far its publishers had come, and theirs is cut. A live word of a subscription ends
+its tombstone at once.
+
+A neighbour that left in good order, or whose link a move has replaced, leaves none: what was for it has been
+handed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from grapevine.wire.draining import Accepted, AcceptedUpTo, Drain, Drained
+from grapevine.wire.limits import ACCEPTED
+from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Publication
+from overlay.behaviour import Quiet, Status
+from overlay.core import Core
+from overlay.data.duplicates import LastSeen, Source
+from overlay.data.path import Publications
+from overlay.gather import Gather
+from overlay.links.session import Session
+from overlay.links.settling import Settling, cuts_of
+from overlay.tree.peer import Peer, peers_of
+from overlay.tree.router import Burial, TreeRouter
+
+LOOK_AGAIN_S = 0.02
+REMEMBERED = 10  # times lost_after_s: a client that goes on elsewhere has come by then
+PATIENCE = 3  # times lost_after_s: by then whoever was asked has answered or will not come back
+
+UpTo = dict[Source, int]
+
+
+class Question(NamedTuple):
+    accepted: Gather  # quick: who is away does not answer
+    drained: Gather
+
+
+class Absent:
+    """Stands for a broker that was asked and then lost: what it had accepted may come when it is back."""
+
+    def __init__(self) -> None:
+        self.gathers: dict[Gather, None] = {}
+        self.questions: list[Question] = []
+
+
+class Tombstones(Quiet):
+    name = "tombstones"
+    after = ("Subscriptions", "Advertisements", "TreeRouter")
+
+    def __init__(self, router: TreeRouter, publications: Publications) -> None:
+        self.router = router
+        self.subscriptions = router.subscriptions
+        self.advertisements = router.advertisements
+        self.subscriptions.bury = self.bury
+        self.publications = publications
+        self.seen: LastSeen = publications.seen
+        self.missed: dict[int, float] = {}  # brokers that were lost and are not back -> when to stop asking
+        self.buried = 0  # sides so far
+        self._stamp = 0
+        self._asked: dict[Peer, dict[int, Question]] = {}  # by stamp, until they have answered
+        self._absent: dict[int, Absent] = {}  # by broker
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+        core.on(Drain, self.on_drain)
+        core.on(Accepted, self.on_accepted)
+        core.on(Drained, self.on_drained)
+        self.subscriptions.announcements.sync.forget_stale.append(self._returned)
+
+    # --- a side is lost -------------------------------------------------------------------------------
+
+    def bury(self, peer: Peer) -> bool:
+        """Whether its subscriptions are to stand for a while."""
+        unknown = peer.awaited and not peer.ever_synced
+        if peer.departed or peer.retiring or not (unknown or self.subscriptions.table.of(peer)):
+            return False
+        self.buried += 1
+        peer.buried = True
+        self.router.lost[peer] = burial = Burial(unknown)
+        peer.out.undeliverable = burial.owed
+        return True
+
+    def link_lost(self, session: Session, now: float) -> None:
+        if not isinstance(session, Peer):
+            return
+        self._await_absent(session)
+        if not (session.departed or session.retiring):
+            self.missed[session.id] = now + REMEMBERED * self.core.settings.links.lost_after_s
+            self.publications.adopted = self._adopted
+        if (burial := self.router.lost.get(session)) is not None:
+            drained = self._drain(None, burial.know, lambda later: self._forget(session, later), now)
+            burial.sides = drained.parts
+            later = now + self.core.settings.links.lost_after_s
+            self.core.timers.at(later, lambda then: self._withdraw(session, then))
+            self.subscriptions.generation += 1
+
+    def _await_absent(self, peer: Peer) -> None:
+        for question in self._asked.pop(peer, {}).values():
+            if question.drained.open and not peer.departed:
+                absent = self._absent.setdefault(peer.id, Absent())
+                absent.questions.append(question)
+                question.drained.wait_for(absent)  # type: ignore[arg-type]
+
+    def _withdraw(self, peer: Peer, now: float) -> None:
+        """Whoever has not answered by now is away: nothing waits for a tombstone any longer; what comes from
+        there later is still cut."""
+        if peer in self.router.lost:
+            dead = [entry for entry in self.subscriptions.table.of(peer) if entry.source is peer]
+            for entry in dead:  # others have a live word by now
+                for announced in self.subscriptions.announced.values():
+                    announced.remove(entry.number, now)
+            self.subscriptions.announcements.sync.check_all(now)
+
+    def _forget(self, peer: Peer, now: float) -> None:
+        if self.router.lost.pop(peer, None) is None:
+            return
+        peer.buried = False
+        for entry in self.subscriptions.table.of(peer):
+            self.subscriptions.forget(entry, peer, now)
+        self.subscriptions.table.drop(peer)
+        self.subscriptions.generation += 1
+
+    # --- what clients send again ---------------------------------------------------------------------
+
+    def _adopted(self, publications: list[Publication], record: Settling) -> None:
+        """A client that comes from elsewhere sends its unsettled ones again. Its former broker may have owed
+        them to somebody behind a side that is lost here (the rule *tombstone-adopted*)."""
+        self.missed = {broker: until for broker, until in self.missed.items() if until > self.core.now}
+        if not self.missed:
+            self.publications.adopted = None
+        elif again := [publication for publication in publications if publication.flags & RESENT]:
+            record.cuts += cuts_of(again, CUT_LINK_LOST)
+
+    def _returned(self, peer: Peer, now: float) -> None:
+        self.missed.pop(peer.id, None)
+
+    # --- draining -------------------------------------------------------------------------------------
+
+    def _drain(
+        self, source: Peer | None, accepted: Callable[[UpTo], None], done: Callable[[float], None], now: float
+    ) -> Gather:
+        """`accepted` hears how far publishers here, and on other sides than `source`, have come; `done` is
+        called when all that is settled."""
+        here = self._accepted_here()
+        quick = Gather(lambda gather, later: accepted(_together(here, gather.answers)))
+
+        def finish(gather: Gather, later: float) -> None:
+            self._let_go(gather)
+            done(later)
+
+        gather = Gather(finish, patient=True)
+        sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
+        for peer in list(peers_of(self.core).values()):
+            if peer.link is not None and not peer.speaks(Drain):
+                continue
+            if peer is not source and (peer in sides or not peer.ever_synced) and not peer.going:
+                self._ask(peer, Question(quick, gather))
+        deadline = now + PATIENCE * self.core.settings.links.lost_after_s
+        gather.deadline = self.core.timers.at(deadline, gather.expire)
+        marks: dict[Session, int] = {c: c.incoming.received for c in self.core.numbered.values()}
+        for client in marks:
+            gather.wait_for(client)
+        quick.start(now)
+        gather.start(now)
+        self._watch(gather, marks, now)
+        return gather
+
+    def _let_go(self, drained: Gather) -> None:
+        """Nobody's answer is waited for any more: all have come, or the time is over."""
+        for peer, asked in list(self._asked.items()):
+            self._asked[peer] = {stamp: q for stamp, q in asked.items() if q.drained is not drained}
+            if not self._asked[peer]:
+                del self._asked[peer]
+        for broker, absent in list(self._absent.items()):
+            absent.questions = [question for question in absent.questions if question.drained is not drained]
+            if not absent.questions:
+                del self._absent[broker]
+
+    def _accepted_here(self) -> UpTo:
+        publishers = [(client.id, client.incarnation) for client in self.core.numbered.values()]
+        return {source: self.seen.last[source] for source in publishers if source in self.seen.last}
+
+    def _watch(self, gather: Gather, marks: dict[Session, int], now: float) -> None:
+        """Local publishers: how far each had come when the question arrived."""
+        waiting = {}
+        for client, mark in marks.items():
+            if client.incoming.settled >= mark or client.lost:
+                gather.answer(client, None, now)
+            else:
+                waiting[client] = mark
+        if waiting and gather.open:
+            self.core.timers.at(now + LOOK_AGAIN_S, lambda later: self._watch(gather, waiting, later))
+
+    def _ask(self, peer: Peer, question: Question) -> None:
+        self._stamp += 1
+        self._asked.setdefault(peer, {})[self._stamp] = question
+        question.drained.wait_for(peer)
+        if peer.link is not None:
+            if question.accepted.open:
+                question.accepted.wait_for(peer)
+            self.core.tell(Drain(self._stamp), peer)
+
+    def on_drain(self, peer: Peer, message: Drain, now: float) -> None:
+        link = peer.link
+
+        def accepted(up_to: UpTo) -> None:
+            if link is not None and peer.link is link:
+                known = [AcceptedUpTo(*source, last) for source, last in up_to.items()][:ACCEPTED]
+                self.core.send(Accepted(message.stamp, tuple(known)), link)
+
+        def done(later: float) -> None:
+            if link is not None and peer.link is link:
+                self.core.send(Drained(message.stamp), link)
+
+        self._drain(peer, accepted, done, now)
+
+    def on_accepted(self, peer: Peer, message: Accepted, now: float) -> None:
+        question = self._asked.get(peer, {}).get(message.stamp)
+        if question is None:
+            return
+        up_to = {(one.publisher, one.incarnation): one.sequence for one in message.publishers}
+        if question.accepted.open:
+            question.accepted.answer(peer, up_to, now)
+        for burial in self.router.lost.values():  # it was away when the others answered
+            if burial.sides is question.drained.parts:
+                burial.know(up_to)
+
+    def on_drained(self, peer: Peer, message: Drained, now: float) -> None:
+        asked = self._asked.get(peer, {})
+        question = asked.pop(message.stamp, None)
+        if not asked:
+            self._asked.pop(peer, None)
+        if question is not None:
+            question.drained.answer(peer, None, now)
+            self.subscriptions.generation += 1
+
+    def link_up(self, session: Session, now: float) -> None:
+        """Its answers are lost with the former link."""
+        if isinstance(session, Peer):
+            if (absent := self._absent.pop(session.id, None)) is not None:
+                for question in absent.questions:
+                    self._ask(session, question)
+                    question.drained.answer(absent, None, now)  # type: ignore[arg-type]
+                return
+            for stamp in self._asked.get(session, {}):
+                self.core.tell(Drain(stamp), session)
+
+    def status(self) -> Status:
+        return {"buried": self.buried, "waiting": [peer.name for peer in self.router.lost]}
+
+    def validate(self) -> None:
+        for peer in self.router.lost:
+            assert peer.lost and peer.buried, peer
+
+
+def _together(here: UpTo, answers: list[UpTo]) -> UpTo:
+    together = dict(here)
+    for up_to in answers:
+        for source, last in up_to.items():
+            together[source] = max(last, together.get(source, 0))
+    return together

@@ -1,0 +1,119 @@
+"""One execution in Spark: the tables of its plan, the sets, one statement, rows by back-end subscription."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from grapevine.client.session.driving import Execute, Runs
+from grapevine.wire.catalog import Channel, Dataset
+from grapevine.wire.driving import Plan
+from grapevine.wire.parameters import read_canonical, take_set
+from pipeline.channels.rewrite import BE, ROW, Statement, one_query, rewrite
+from pipeline.channels.sets import sets_table, unsigned
+from pipeline.channels.tables import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+NOTHING = Plan("", 0, 0, 0, 0.0, ())
+
+
+class Executor:
+    """A Spark session of its own for each channel, so that two at a time do not see each other's tables."""
+
+    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+        self.spark = spark
+        self.tables = tables
+        self._sessions: dict[str, SparkSession] = {}
+        self._statements: dict[tuple[str, int], Statement] = {}
+        self._lock = threading.Lock()
+
+    def session(self, channel: str) -> SparkSession:
+        from grapevine.spark.session import register
+
+        with self._lock:
+            if channel not in self._sessions:
+                self._sessions[channel] = self.spark.newSession()
+            register(self._sessions[channel])
+            return self._sessions[channel]
+
+    def run(self, job: Execute) -> Runs:
+        session = self.session(job.channel.name)
+        self.tables.bind(session, job.channel, job.plan, job.datasets)
+        sets = {be: read_canonical(job.channel.parameters, form) for be, form in job.sets.items()}
+        statement = self.statement(session, job.channel)
+        _, text = sets_table(session, statement, job.channel.parameters, sets)
+        found = session.sql(text).toArrow()
+        return runs_of(found, statement.ordered, job.plan.at)
+
+    def statement(self, session: SparkSession, channel: Channel) -> Statement:
+        """Flat if that can be, and if Spark takes it."""
+        key = (channel.name, channel.version)
+        if key not in self._statements:
+            self._statements[key] = chosen_statement(session, channel)
+        return self._statements[key]
+
+    def run_one(
+        self, channel: Channel, plan: Plan, datasets: Mapping[str, Dataset], given: Mapping[str, object]
+    ) -> list[dict[str, Any]]:
+        """The query for one parameter set, as one would write it: what every other way must equal."""
+        session = self.session(f"{channel.name} alone")
+        self.tables.bind(session, channel, plan, datasets)
+        values = take_set(channel.parameters, given)
+        arguments = {p.name: _argument(p.type, value) for p, value in zip(channel.parameters, values)}
+        rows = session.sql(one_query(channel.sql), args=arguments).toArrow().to_pylist()
+        return [dict(row) for row in rows]
+
+
+def chosen_statement(session: SparkSession, channel: Channel) -> Statement:
+    """Spark analyses it with an empty table of sets: what it does not take as one join may do as another."""
+    from pyspark.errors import AnalysisException
+
+    statement = rewrite(channel.sql)
+    try:
+        _analyse(session, statement, channel)
+    except AnalysisException:
+        if statement.form == "lateral":
+            raise
+        lateral = rewrite(channel.sql, lateral=True)
+        try:
+            _analyse(session, lateral, channel)
+        except AnalysisException:
+            _analyse(session, statement, channel)  # its own complaint is the one to be told
+        return lateral
+    return statement
+
+
+def _analyse(session: SparkSession, statement: Statement, channel: Channel) -> None:
+    _, text = sets_table(session, statement, channel.parameters, {})
+    session.sql(text).schema  # noqa: B018 (analysed when it is looked at)
+
+
+def _argument(kind: str, value: Any) -> Any:
+    return datetime.fromtimestamp(value / 1e6).astimezone() if kind == "timestamp" else value
+
+
+def runs_of(table: pa.Table, ordered: bool, at: float) -> Runs:
+    """Rows by back-end subscription, in the query's order where it has one."""
+    keys = [(BE, "ascending"), *([(ROW, "ascending")] if ordered else [])]
+    table = table.sort_by(keys) if len(table) else table
+    of = table[BE].to_pylist()
+    table = table.drop_columns([BE, *([ROW] if ordered else [])])
+    encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+    found: dict[int, list[bytes]] = {}
+    for be, row in zip(of, table.to_pylist()):
+        found.setdefault(be, []).append(encode((at, row)))
+    return sorted((unsigned(be), rows) for be, rows in found.items())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else repr(value)

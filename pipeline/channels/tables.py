@@ -1,0 +1,197 @@
+"""Datasets as an execution sees them: fed rows in the driver's memory as Arrow, files as Spark reads them.
+
+An attribute becomes the column of its name if it has the column's type, else null. Rows that are older than a
+dataset keeps, and that no execution needs any more, go. What is kept must fit into the driver's memory; on a
+cluster rows go to the executors with the job, and a file must be where all of them see it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grapevine.wire import decode_attributes
+from grapevine.wire.catalog import FED_COLUMNS, Channel, Dataset
+from grapevine.wire.driving import FedRow, Plan
+from pipeline.channels.functions import register_nearest
+from pipeline.channels.rewrite import ALL, uses
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+POSITION = "__position"
+Stamp = tuple[str, int, int]  # path, time and size of a file
+_PYTHON: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "double": (int, float),
+    "float": (int, float),
+    "bigint": int,
+    "int": int,
+    "boolean": bool,
+    "timestamp": (int, float),
+}
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    return {
+        "string": pa.string(),
+        "double": pa.float64(),
+        "float": pa.float32(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "binary": pa.binary(),
+    }[kind]
+
+
+def schema_of(dataset: Dataset) -> pa.Schema:
+    import pyarrow as pa
+
+    columns = (*dataset.columns, *FED_COLUMNS)
+    return pa.schema([(POSITION, pa.int64()), *((name, arrow_type(kind)) for name, kind in columns)])
+
+
+def table_of(dataset: Dataset, rows: Iterable[tuple[int, FedRow]]) -> pa.Table:
+    import pyarrow as pa
+
+    columns: dict[str, list[Any]] = {field: [] for field in schema_of(dataset).names}
+    for position, row in rows:
+        attributes = decode_attributes(row.attributes)
+        columns[POSITION].append(position)
+        for name, kind in dataset.columns:
+            columns[name].append(_value(attributes.get(name), kind))
+        columns["publisher"].append(row.publisher_name)
+        columns["sequence"].append(row.sequence)
+        columns["accepted_at"].append(int(row.accepted_at * 1e6))
+        columns["payload"].append(row.payload)
+    return pa.table(columns, schema=schema_of(dataset))
+
+
+def _value(value: object, kind: str) -> Any:
+    if (
+        value is None
+        or not isinstance(value, _PYTHON[kind])
+        or (isinstance(value, bool) and kind != "boolean")
+    ):
+        return None
+    if kind == "timestamp":
+        assert isinstance(value, int | float)
+        return int(value * 1e6)
+    if kind in ("int", "bigint"):
+        limit = 2 ** (31 if kind == "int" else 63)
+        return value if isinstance(value, int) and -limit <= value < limit else None
+    return float(value) if kind in ("double", "float") else value  # type: ignore[arg-type]
+
+
+class Tables:
+    """Several executions run at a time: a table is replaced, never changed."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, pa.Table] = {}
+        self._files: dict[tuple[int, str], tuple[Stamp, DataFrame]] = {}  # by session: views are a session's
+        self._registered: dict[tuple[int, str], Stamp] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, dataset: Dataset, rows: tuple[tuple[int, FedRow], ...], start: int) -> int:
+        """How many there are now."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        fresh = table_of(dataset, rows)
+        with self._lock:
+            held = self._held.get(dataset.name)
+            if held is not None and held.schema == fresh.schema:
+                fresh = pa.concat_tables([held, fresh])
+            if len(fresh) and fresh[POSITION][0].as_py() < start:
+                fresh = fresh.filter(pc.greater_equal(fresh[POSITION], start))
+            self._held[dataset.name] = fresh
+            return len(fresh)
+
+    def rows(self, dataset: Dataset, after: int, up_to: int) -> pa.Table:
+        import pyarrow.compute as pc
+
+        held = self._held.get(dataset.name)
+        if held is None:
+            held = table_of(dataset, ())
+        position = held[POSITION]
+        return held.filter(pc.and_(pc.greater(position, after), pc.less_equal(position, up_to)))
+
+    # --- what a query sees --------------------------------------------------------------------------------
+
+    def bind(
+        self, spark: SparkSession, channel: Channel, plan: Plan, datasets: Mapping[str, Dataset]
+    ) -> None:
+        """The tables that the channel's query names, as views of this session."""
+        used = uses(channel.sql)
+        cuts = {name: (after, up_to) for name, after, up_to in plan.cuts}
+        for table in used.tables:
+            name = table if table in datasets else table.removesuffix(ALL)
+            dataset = datasets[name]
+            if not dataset.fed:
+                self._file(spark, dataset).createOrReplaceTempView(table)
+                continue
+            after, up_to = cuts[name]
+            if table == name and name in channel.new:
+                frame = frame_of(spark, self.rows(dataset, after, up_to))
+            else:
+                frame = self._all(spark, dataset, up_to, plan.at)
+            frame.drop(POSITION).createOrReplaceTempView(table)
+        for name in used.nearest:
+            self._nearest(spark, datasets[name])
+
+    def _file(self, spark: SparkSession, dataset: Dataset) -> DataFrame:
+        """Read again when it has changed."""
+        key, now = (id(spark), dataset.name), stamp(dataset)
+        known = self._files.get(key)
+        if known is None or known[0] != now:
+            if known is not None:
+                known[1].unpersist()
+            known = self._files[key] = (now, read_file(spark, dataset).cache())
+        return known[1]
+
+    def _nearest(self, spark: SparkSession, dataset: Dataset) -> None:
+        key, now = (id(spark), dataset.name), stamp(dataset)
+        if self._registered.get(key) != now:
+            frame = self._file(spark, dataset)
+            schema = ", ".join(f"{field.name}: {field.dataType.simpleString()}" for field in frame.schema)
+            register_nearest(spark, dataset.name, frame.toArrow(), schema)
+            self._registered[key] = now
+
+    def _all(self, spark: SparkSession, dataset: Dataset, up_to: int, at: float) -> DataFrame:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        rows = self.rows(dataset, 0, up_to)
+        oldest = pa.scalar(int((at - dataset.keep_s) * 1e6), pa.timestamp("us", "UTC"))
+        rows = rows.filter(pc.greater_equal(rows["accepted_at"], oldest))
+        if dataset.key and len(rows):
+            last = rows.group_by(list(dataset.key)).aggregate([(POSITION, "max")])[f"{POSITION}_max"]
+            rows = rows.filter(pc.is_in(rows[POSITION], last))
+        return frame_of(spark, rows)
+
+
+def stamp(dataset: Dataset) -> Stamp:
+    """A file with another time or size is another one; one that is not on this machine never changes."""
+    path = Path(dataset.file)
+    try:
+        found = path.stat()
+    except OSError:
+        return dataset.file, 0, 0
+    return dataset.file, found.st_mtime_ns, found.st_size
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table)
+
+
+def read_file(spark: SparkSession, dataset: Dataset) -> DataFrame:
+    path = Path(dataset.file)
+    if path.suffix == ".parquet" or path.is_dir():
+        return spark.read.parquet(str(path))
+    return spark.read.option("header", "true").option("inferSchema", "true").csv(str(path))

@@ -1,0 +1,156 @@
+"""P4 alone, exhaustively: who may take which parent, without publications (J1, J2, the climbing question).
+
+A state is the parent of each broker, whether the link to it is up, who asks and where its question is, which
+grants are out, and how many faults are left. It starts as the chain 0-1-2-..; a broker whose parent's link is
+down acts as a root. A crash forgets everything of that broker. The asker's lease ends before the root's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+RULES = {
+    "climb": "the question climbs to the real root",
+    "grant-gives-up-edge": "who grants while its own parent is away has no parent any more",
+    "resume-ends-question": "who is back with its parent asks no more, and uses no grant",
+    "yield": "of two roots that ask each other the better one gives its question up and grants",
+}
+
+
+class Question(NamedTuple):
+    target: int
+    at: int
+    granted: bool
+
+
+class State(NamedTuple):
+    parents: tuple[int | None, ...]
+    up: tuple[bool, ...]
+    questions: tuple[Question | None, ...]
+    grants: frozenset[tuple[int, int]]  # (root, asker)
+    faults: int
+
+    def is_root(self, one: int) -> bool:
+        return self.parents[one] is None or not self.up[one]
+
+    def with_parent(self, one: int, parent: int | None, up: bool) -> State:
+        return self._replace(parents=_put(self.parents, one, parent), up=_put(self.up, one, up))
+
+    def with_question(self, one: int, question: Question | None) -> State:
+        return self._replace(questions=_put(self.questions, one, question))
+
+    def without_grants(self, one: int) -> State:
+        return self._replace(grants=frozenset(grant for grant in self.grants if grant[1] != one))
+
+
+def _put(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
+    return (*values[:place], value, *values[place + 1 :])
+
+
+Step = tuple[str, State]
+
+
+def start(brokers: int, faults: int) -> State:
+    parents = (None, *range(brokers - 1))
+    return State(parents, (False, *[True] * (brokers - 1)), (None,) * brokers, frozenset(), faults)
+
+
+def steps(state: State, on: Callable[[str], bool]) -> Iterator[Step]:
+    for one in range(len(state.parents)):
+        if state.faults:
+            yield from _faults(state._replace(faults=state.faults - 1), one)
+        if state.parents[one] is not None and not state.up[one]:
+            back = state._replace(up=_put(state.up, one, True))
+            if on("resume-ends-question"):
+                back = back.with_question(one, None).without_grants(one)
+            yield f"resume({one})", back
+        question = state.questions[one]
+        if question is not None:
+            yield from _answers(state, one, question, on)
+        elif state.is_root(one) and not any(root == one for root, _ in state.grants):
+            for other in range(len(state.parents)):
+                if other != one:
+                    yield f"ask({one},{other})", state.with_question(one, Question(other, other, False))
+
+
+def _faults(state: State, one: int) -> Iterator[Step]:
+    if state.parents[one] is not None and state.up[one]:
+        yield f"break({one})", state._replace(up=_put(state.up, one, False))
+    questions = tuple(
+        None
+        if asker == one or (question is not None and not question.granted and question.at == one)
+        else question
+        for asker, question in enumerate(state.questions)
+    )
+    up = tuple(up and child != one and state.parents[child] != one for child, up in enumerate(state.up))
+    grants = frozenset(grant for grant in state.grants if one not in grant)
+    yield f"crash({one})", State(_put(state.parents, one, None), up, questions, grants, state.faults)
+
+
+def _answers(state: State, one: int, question: Question, on: Callable[[str], bool]) -> Iterator[Step]:
+    at = question.at
+    if question.granted:
+        ended = state.with_question(one, None)._replace(grants=state.grants - {(at, one)})
+        if state.is_root(one) or not on("resume-ends-question"):
+            yield f"use({one})", ended.with_parent(one, question.target, True)
+        yield f"expire({one})", ended
+    elif not state.is_root(at) and on("climb"):
+        parent = state.parents[at]
+        assert parent is not None
+        yield f"climb({one})", state.with_question(one, question._replace(at=parent))
+    elif at == one:
+        yield f"refused({one})", state.with_question(one, None)
+    elif state.questions[at] is not None and on("yield") and on("climb"):
+        if at < one:
+            yield f"yields({at},{one})", _grant(state.with_question(at, None).without_grants(at), at, one, on)
+        else:
+            yield f"refused({one})", state.with_question(one, None)
+    else:
+        yield f"granted({one},{at})", _grant(state, at, one, on)
+
+
+def _grant(state: State, root: int, asker: int, on: Callable[[str], bool]) -> State:
+    question = state.questions[asker]
+    assert question is not None
+    if on("grant-gives-up-edge") and not state.up[root]:
+        state = state._replace(parents=_put(state.parents, root, None))
+    granted = state.with_question(asker, Question(question.target, root, True))
+    return granted._replace(grants=state.grants | {(root, asker)})
+
+
+def has_cycle(state: State) -> bool:
+    for one in range(len(state.parents)):
+        here: int | None = one
+        for _ in range(len(state.parents) + 1):
+            if here is None or not state.up[here]:
+                break
+            here = state.parents[here]
+        else:
+            return True
+    return False
+
+
+def explore(brokers: int, faults: int, without: tuple[str, ...] = ()) -> tuple[int, list[str] | None]:
+    """How many states there are, and the shortest way to a cycle."""
+    first = start(brokers, faults)
+    came: dict[State, tuple[str, State] | None] = {first: None}
+    queue = deque([first])
+    while queue:
+        state = queue.popleft()
+        for name, following in steps(state, lambda rule: rule not in without):
+            if following not in came:
+                came[following] = (name, state)
+                if has_cycle(following):
+                    return len(came), _trail(came, following)
+                queue.append(following)
+    return len(came), None
+
+
+def _trail(came: dict[State, tuple[str, State] | None], state: State) -> list[str]:
+    trail = []
+    while (step := came[state]) is not None:
+        trail.append(step[0])
+        state = step[1]
+    return trail[::-1]

@@ -1,0 +1,108 @@
+"""Channels end to end: real daemons, a real driver, real Spark; results against the query run for one set."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grapevine
+from pipeline.channels.checking import complaints, explained
+from pipeline.channels.files import read_text
+from pipeline.channels.once import run_once
+from tests.spark.channels import FILE, SHELTERS, Cluster, collect
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("channels"), "edge") as found:
+        found.create()
+        found.start_driver()
+        yield found
+
+
+def plain(rows: list[Any]) -> list[Any]:
+    return sorted(map(repr, rows))
+
+
+def test_results_are_those_of_one_query_for_each_set(cluster: Cluster, spark: Any) -> None:
+    chance = random.Random(5)
+    definitions = read_text(FILE, "channels.toml", {})
+    datasets = dict(definitions.datasets)
+    shelters = cluster.directory / "shelters.csv"
+    datasets["Shelters"] = type(datasets["Shelters"])("Shelters", file=str(shelters))
+    near = [
+        {"type": kind, "lat": 60 + n / 10, "lon": 24.1, "km": 15}
+        for n, kind in enumerate(("fire", "ems", "it's"))
+    ]
+    with (
+        cluster.client("edge", "pub") as publisher,
+        cluster.client("edge", "ann") as ann,
+        cluster.client("back", "bob") as bob,
+        cluster.client("back") as asking,
+    ):
+        subscriptions = [(ann.subscribe_channel("Near", given, timeout=60), "Near", given) for given in near]
+        subscriptions.append((bob.subscribe_channel("Near", near[0], timeout=60), "Near", near[0]))
+        subscriptions.append((bob.subscribe_channel("Live", {"low": -5}, timeout=60), "Live", {"low": -5}))
+        subscriptions.append(
+            (ann.subscribe_channel("NearMe", {"user": "ann"}, timeout=60), "NearMe", {"user": "ann"})
+        )
+        publisher.publish({"class": "location", "user": "ann", "lat": 60.1, "lon": 24.1})
+        publisher.flush(timeout=60)
+        for number in range(150):
+            publisher.publish(
+                {
+                    "class": "report",
+                    "id": number - 20,
+                    "type": chance.choice(("fire", "ems", "it's")),
+                    "lat": 60 + chance.random() / 4,
+                    "lon": 24 + chance.random() / 4,
+                }
+            )
+            if number % 50 == 49:
+                publisher.flush(timeout=60)
+        for results, name, given in subscriptions:
+            wanted = run_once(asking, spark, definitions.channels[name], datasets, given)
+            found = collect(results, len(wanted), 400)
+            assert plain([result.row for result in found]) == plain(wanted), (name, given)
+            assert wanted, "a case without results shows nothing"
+            positions = [result.position for result in found]
+            assert positions == sorted(set(positions))
+    listed = {row["name"]: row for row in cluster.pubctl("channel", "ls", at="edge")["rows"]}
+    assert listed["Near"]["back_end"] == 3, "equal sets at two brokers are one"
+    assert listed["Near"]["state"] == "ready"
+
+
+def test_mistakes_are_told_at_once(cluster: Cluster) -> None:
+    bad = cluster.directory / "bad.toml"
+    bad.write_text('[channel.C]\nperiod = "1y"\nsql = "SELECT x FROM Nowhere WHERE y = :z"\n')
+    said = cluster.pubctl("channel", "create", str(bad), code=2)
+    assert "bad.toml:2:1" in said["error"]["message"] and "no dataset 'Nowhere'" in said["error"]["message"]
+    cluster.pubctl("channel", "show", "Neer", code=6)
+    cluster.pubctl("channel", "sub", "Near", "type=fire", "lat=north", "lon=1", code=2, at="edge")
+    assert cluster.pubctl("channel", "drop", "Live", code=1)["error"]["message"].startswith(
+        "channel Live has"
+    )
+    with cluster.client("edge") as client:
+        with pytest.raises(grapevine.ParameterError, match="parameter km: expected at most 500"):
+            client.subscribe_channel("Near", {"type": "fire", "lat": 1, "lon": 2, "km": 501}, timeout=60)
+        with pytest.raises(grapevine.ChannelError, match="did you mean Near"):
+            client.subscribe_channel("Nearr", {}, timeout=60)
+
+
+def test_what_only_spark_knows(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "shelters.csv").write_text(SHELTERS)
+    definitions = read_text(FILE, "channels.toml", {})
+    datasets = dict(definitions.datasets)
+    datasets["Shelters"] = type(datasets["Shelters"])("Shelters", file=str(tmp_path / "shelters.csv"))
+    assert list(complaints(spark, definitions.channels, datasets)) == []
+    wrong = read_text(FILE.replace("r.id, r.type, nearest", "r.id, r.tipe, nearest"), "c.toml", {})
+    ((name, text),) = complaints(spark, wrong.channels, datasets)
+    assert name == "Near" and "r.tipe" in text.replace("`", "") and "type" in text
+    found = explained(spark, definitions.channels["Near"], datasets)
+    assert found["form"] == "flat" and found["near"] == "grid cells" and "__sets" in found["statement"]

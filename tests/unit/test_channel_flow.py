@@ -1,0 +1,228 @@
+"""A back end, a broker and clients, links made by hand: subscribe, execute, pull, push, break, crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from grapevine.client.session import Session
+from grapevine.errors import ChannelError, ParameterError
+from grapevine.wire.driving import PlanAsk, Serve, Serving
+from grapevine.wire.driving import decode_body as body_of
+from overlay.administration.census import Report
+from overlay.coordinate.balance import Balance, Balancing, assignment, planned
+from tests.town import Town, founded, ids, publish, subscribe
+
+
+@pytest.fixture
+def town() -> Town:
+    return founded()
+
+
+def test_results_come_to_who_asked(town: Town) -> None:
+    for name, broker in (("ann", "edge"), ("bob", "edge"), ("eve", "back")):
+        town.attach(name, broker)
+    ann, bob, eve = (subscribe(town, *who) for who in (("ann", 0), ("bob", 2), ("eve", 2)))
+    assert ann.confirmed and bob.confirmed and eve.confirmed, (ann.error, eve.error)
+    publish(town, 1, 2, 3)
+    assert town.drive() is not None
+    assert ids(town, "ann", ann) == [1, 2, 3]
+    assert ids(town, "bob", bob) == ids(town, "eve", eve) == [3]
+    publish(town, 4)
+    town.drive()
+    assert ids(town, "ann", ann) == [4] == ids(town, "bob", bob)
+    back = town.cores["back"].status()["back end"]
+    assert back["back_end_subscriptions"] == 2, "equal sets are one, whoever asks"
+    assert ann.parameters == {"low": 0} and ann.queue.maxlen is None
+
+
+def test_many_subscribers_of_one_broker_cost_one_pull(town: Town) -> None:
+    """BAD 3.1, A2: rows pulled are by back-end subscription and broker, not by subscriber."""
+    states = {}
+    for number in range(4):
+        town.attach(f"s{number}", "edge")
+        states[f"s{number}"] = subscribe(town, f"s{number}", 0)
+    publish(town, 1, 2, 3, 4, 5)
+    town.drive()
+    assert all(ids(town, name, state) == [1, 2, 3, 4, 5] for name, state in states.items())
+    assert town.cores["back"].status()["back end"]["pulled_rows"] == 5
+    assert town.cores["edge"].status()["channels"]["pushed_rows"] == 20
+
+
+def test_wrong_channel_and_parameter(town: Town) -> None:
+    town.attach("ann", "edge")
+    state = town.sessions["ann"][0].channels.subscribe("Neer", {"low": 1}, None, town.now, 5.0)
+    town.run(0.1)
+    assert isinstance(state.error, ChannelError) and "did you mean Near?" in str(state.error)
+    state = town.sessions["ann"][0].channels.subscribe("Near", {"low": "x"}, None, town.now, 5.0)
+    town.run(0.1)
+    assert isinstance(state.error, ParameterError), state.error
+    assert "parameter low: expected a number" in str(state.error)
+
+
+def test_a_subscriber_that_was_away_misses_nothing(town: Town) -> None:
+    """Also at another broker, and without any memory of its own."""
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1]
+    town.run(2.0)  # the cursor goes to the back end
+    town.cut("ann")
+    town.run(60.0)
+    for number in range(2, 102):
+        publish(town, number)
+        assert town.drive() is not None, "its set must be run while it is away"
+    town.attach("ann", "back", Session("ann", 999))
+    again = subscribe(town, "ann", 0)
+    assert ids(town, "ann", again) == list(range(2, 102))
+    publish(town, 102)
+    town.drive()
+    assert ids(town, "ann", again) == [102]
+
+
+def test_a_break_repeats_nothing_and_loses_nothing(town: Town) -> None:
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1, 2)
+    town.drive()
+    town.cut("ann")
+    publish(town, 3)
+    town.drive()
+    town.attach("ann", "edge", session)
+    assert ids(town, "ann", ann) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("moment", ["planned", "put", "committed"])
+def test_a_back_end_that_is_killed(town: Town, moment: str) -> None:
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1, 2)
+    first = town.drive(commit=moment == "committed")
+    town.crash("back")
+    del town.sessions["driver"]
+    town.run(1.0)
+    town.start("back")
+    town.run(10.0)
+    publish(town, 3)
+    second = town.drive()
+    assert first is not None and second is not None
+    if moment == "committed":
+        assert second.execution == first.execution + 1
+    else:
+        assert second == first, "the same input for the same execution"
+        town.drive()
+    assert ids(town, "ann", ann) == [1, 2, 3]
+    assert session.channels.by_number
+
+
+def test_a_broker_that_is_killed(town: Town) -> None:
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1]
+    publish(town, 2)
+    town.drive()
+    town.crash("edge")
+    town.start("edge")
+    town.run(5.0)
+    town.attach("ann", "edge", session)
+    town.run(1.0)
+    assert ids(town, "ann", ann) == [2]
+
+
+def test_a_slow_subscriber_gets_all_of_it_bit_by_bit(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    from grapevine.client.session import channels
+
+    assert channels.WINDOW_BYTES == 1 << 20
+    publish(town, *range(1, 41))
+    for _ in range(5):
+        town.drive(rows=1200)
+        publish(town, *range(1, 41))
+    edge = next(b for b in town.cores["edge"].behaviours if type(b).__name__ == "FrontEnd")
+    town.run(1.0)
+    (fe,) = edge.by_client[next(iter(edge.by_client))].values()  # type: ignore[attr-defined]
+    assert 0 < fe.flight_bytes <= fe.window + 100
+    assert len(ann.queue) < 5 * 40 * 1200
+    found = 0
+    while taken := town.sessions["ann"][0].channels.take(ann, 5000):
+        found += len(taken)
+        town.run(0.1)
+    assert found == 5 * 40 * 1200
+
+
+def test_an_idle_channel_counts_nothing(town: Town) -> None:
+    publish(town, 1, 2, 3)
+    assert town.drive() is None
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 4)
+    plan = town.drive()
+    assert plan is not None and plan.execution == 1
+    assert ids(town, "ann", ann) == [4], "what came before its first execution is not new"
+
+
+def test_a_second_driver_is_refused_and_an_old_lease_too(town: Town) -> None:
+    town.attach("driver", "back")
+    lease = body_of(town.ask("serve", Serve("d", 1)).body, Serving).lease
+    assert town.ask("serve", Serve("e", 1)).outcome == "busy"
+    town.run(70.0)
+    assert body_of(town.ask("serve", Serve("e", 1)).body, Serving).lease == lease + 1
+    assert town.ask("plan", PlanAsk(lease, "Near", 1)).outcome == "lease"
+
+
+def test_a_set_that_nobody_wants_leaves(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    town.sessions["ann"][0].channels.unsubscribe(ann)
+    town.run(60.0)
+    assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 0
+    publish(town, 1)
+    assert town.drive() is None
+
+
+# --- loads and plans (BAD 4, 5) ----------------------------------------------------------------------------
+
+
+def reports(town: Town) -> list[Report]:
+    found: list[Report] = []
+    balance = next(b for b in town.cores["edge"].behaviours if isinstance(b, Balance))
+    balance.census.ask("balance", None, town.now, lambda answers, later: found.extend(answers), b"", 3.0)
+    town.run(0.5)
+    return [report for report in found if "rates" in report]
+
+
+def test_loads_are_of_who_is_online(town: Town) -> None:
+    for name, broker, low in (("ann", "edge", 0), ("bob", "edge", 0), ("eve", "back", 0)):
+        town.attach(name, broker)
+        subscribe(town, name, low)
+    publish(town, 1, 2, 3)
+    town.drive(rows=50)
+    at, names, subscribers = assignment(reports(town))
+    loads = dict(zip(names, at.loads.tolist()))
+    assert sorted(subscribers) == ["ann", "bob", "eve"]
+    rate = at.rates.max()
+    assert rate > 0
+    assert loads == pytest.approx({"edge": 3 * rate, "back": 2 * rate}), "pulled once, pushed to each"
+    town.cut("bob")
+    assert "bob" not in assignment(reports(town))[2]
+
+
+def test_a_plan_is_a_round() -> None:
+    told = [
+        {
+            "name": "a",
+            "subscribers": {f"s{n}": [str(n)] for n in range(8)},
+            "rates": {str(n): 10.0 for n in range(8)},
+        },
+        {"name": "b", "subscribers": {"t": ["8"]}, "rates": {"8": 10.0}},
+    ]
+    at, names, subscribers = assignment(told)
+    assert names == ["a", "b"] and len(subscribers) == 9
+    assert planned(at, Balancing(beta=1e9, theta=1e9))[0] == "none", "too little flows"
+    due, plan = planned(at, Balancing(beta=1, theta=1, gamma=5, moves=100))
+    assert due == "migrate" and at.cov() <= 0.15 and len(plan.moves) in (3, 4)
+    at, _, _ = assignment(told)
+    assert planned(at, Balancing(beta=1, theta=1, gamma=0.5))[0] == "shuffle" and at.cov() < 0.15

@@ -1,0 +1,70 @@
+"""Boundary moves on quotes: who gets which share of the publications before and after.
+
+Segments of equal width put nearly all quotes into one of them. Moves go between neighbours as in
+`overlay.onehop.splitting`: a segment with more than twice the mean share gives to the neighbour that has
+less.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from overlay.onehop.splitting import share_to_give, split_point
+from tools.reproduce.quotes import symbols
+
+ATTRIBUTES = ("close", "volume", "highLow%Diff")
+SYMBOLS = 50
+MOVES_MAX = 400
+
+
+class Shares(NamedTuple):
+    attribute: str
+    before: float  # of the fullest segment
+    after: float
+    moves: int
+    tie: float  # share of the commonest value: no cut can go below it
+
+
+def quote_shares(data: Path | None, segments: int) -> list[Shares]:
+    quotes = [quote for symbol in symbols(data, Random(1), SYMBOLS) for quote in symbol.quotes]
+    return [_moved(name, sorted(float(quote[name]) for quote in quotes), segments) for name in ATTRIBUTES]
+
+
+def _moved(name: str, values: list[float], segments: int) -> Shares:
+    low, high = values[0], values[-1]
+    edges = [low + (high - low) * place / segments for place in range(1, segments)]
+    before = max(_counts(values, edges)) / len(values)
+    moves = 0
+    while moves < MOVES_MAX and _move(values, edges):
+        moves += 1
+    commonest = max(bisect_right(values, value) - place for place, value in enumerate(values))
+    return Shares(name, before, max(_counts(values, edges)) / len(values), moves, commonest / len(values))
+
+
+def _counts(values: list[float], edges: list[float]) -> list[int]:
+    # An edge belongs to the segment above it.
+    ends = [0, *(bisect_left(values, edge) for edge in edges), len(values)]
+    return [end - start for start, end in itertools.pairwise(ends)]
+
+
+def _move(values: list[float], edges: list[float]) -> bool:
+    """One move, of the fullest segment that can; whether there was one."""
+    counts = _counts(values, edges)
+    mean = len(values) / len(counts)
+    starts = [sum(counts[:place]) for place in range(len(counts))]
+    for place in sorted(range(len(counts)), key=lambda place: -counts[place]):
+        beside = [other for other in (place - 1, place + 1) if 0 <= other < len(counts)]
+        other = min(beside, key=lambda one: counts[one])
+        share = share_to_give(counts[place], counts[other], mean)
+        mine = values[starts[place] : starts[place] + counts[place]]
+        cut = split_point(mine, share if other < place else 1 - share) if share else None
+        if isinstance(cut, float):
+            edge = place - 1 if other < place else place
+            if edges[edge] != cut:
+                edges[edge] = cut
+                return True
+    return False

@@ -1,0 +1,396 @@
+"""Channels under faults: a back end, brokers, the library's own driver, subscribers that come and go.
+
+The first broker is the back end. The driver is the sans-IO class that `pubctl channel serve` runs; in Spark's
+place a function evaluates `id > :low` over the rows it was given, after some time. Judged at rest:
+
+- feeding: every report that was told settled is in the log, none twice;
+- execution: the results of a set are the reports that its executions saw as new, each once, in order;
+- delivery: a subscriber has every row after the position it began at, once and in order. One that forgot
+  its position when it was killed may see again what it had not acknowledged, and misses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from grapevine.client.session import SessionSettings
+from grapevine.client.session.channels import Ask, ChannelSubscriptionState
+from grapevine.client.session.driving import Driver, Execute, KeepRows, Runs
+from grapevine.errors import Undelivered
+from grapevine.filters import parse
+from grapevine.wire.catalog import Channel, Dataset
+from grapevine.wire.channels import CHANNELS, execution_of, position
+from grapevine.wire.parameters import Parameter
+from overlay.channels.executions import store_name
+from overlay.channels.store import Store, memory_disks
+from overlay.channels.verbs import ChannelVerbs
+from overlay.core import Core
+from overlay.outbox import Kept
+from overlay.profiles import Start, build
+from tools.simulator.apps import App
+from tools.simulator.broker import BrokerHost
+from tools.simulator.clients import ClientHost
+from tools.simulator.scenario import Scenario, draw, draw_float
+from tools.simulator.simulation import STEP_S, Simulation
+from tools.simulator.workloads import workload
+
+REPORTS = Dataset("Reports", "class = 'report'", (("id", "bigint"),))
+NEW = Channel(
+    "Above", "SELECT id FROM Reports WHERE id > :low", (Parameter("low", "bigint"),), 1.0, ("Reports",)
+)
+LIVE = msgspec.structs.replace(NEW, name="Live", period_s=0.0)
+CRANK_S = 0.03
+LOWS = (0, 50, 100, 150, 1000)
+
+
+class Turning(App):
+    """An application that does something every now and then while it lives."""
+
+    def start(self) -> None:
+        self.host.start()
+        assert self.host.session is not None
+        self.host.session.channels.kept = True
+        self.begin()
+        self.host.world.after(CRANK_S, self._turn, self.host.life)
+
+    def _turn(self, life: int) -> None:
+        if life == self.host.life and self.host.session is not None:
+            if self.host.paused_until <= self.host.world.now:
+                self.turn()
+                self.host.pump()
+            self.host.world.after(CRANK_S, self._turn, life)
+
+    def begin(self) -> None: ...
+    def turn(self) -> None: ...
+
+
+class Reporter(Turning):
+    """Publishes reports with rising ids."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.settled: dict[int, int] = {}  # incarnation -> so many of its reports were told settled
+        self.cut: set[tuple[int, int]] = set()  # and these were told undelivered
+        self.known: Callable[[str], bool] = lambda broker: True  # whether it knows that reports are wanted
+
+    def begin(self) -> None:
+        self._due = 0.0
+        self.host.advertise(parse("class = 'report'"))
+
+    def turn(self) -> None:
+        session = self.host.session
+        assert session is not None
+        told = session.undelivered()
+        if isinstance(told, Undelivered):
+            for first, last in told.ranges:
+                self.cut |= {(session.incarnation, sequence) for sequence in range(first, last + 1)}
+        self.settled[session.incarnation] = session.outgoing.settled
+        if not self.known(session.broker_name):
+            # A publisher at a broker whose other links are suspended should not be told "settled"; until the
+            # tree sees to it, what it publishes here is not owed.
+            begin, end = session.outgoing.settled + 1, session.outgoing.appended + len(self.host.waiting) + 20
+            self.cut |= {(session.incarnation, sequence) for sequence in range(begin, end)}
+        if self.active and self.host.world.now >= self._due:
+            self._due = self.host.world.now + self.random.expovariate(1 / self.every_s)
+            for _ in range(draw(self.load.burst, self.random)):
+                self.host.publish({"class": "report", "id": self.random.randrange(200)})
+
+
+class DriverApp(Turning):
+    def begin(self) -> None:
+        self.driver = Driver(self.host.name, self.host.incarnation & 0xFFFFFF)
+        self.rows: list[tuple[int, int]] = []  # (position, id) of the one dataset
+        self._asks: list[tuple[int, Ask]] = []
+        self._jobs: list[tuple[float, int, Execute | KeepRows]] = []
+        self.driver.start(self.host.clock())
+
+    def turn(self) -> None:
+        session, now = self.host.session, self.host.clock()
+        assert session is not None
+        for task, ask in list(self._asks):
+            if ask.answer is not None:
+                self._asks.remove((task, ask))
+                self.driver.answered(task, ask.answer, now)
+        for due, task, job in list(self._jobs):
+            if due <= self.host.world.now:
+                self._jobs.remove((due, task, job))
+                self.driver.done(task, self._do(job), now)
+        self.driver.tick(now)
+        asks, self.driver.asks = self.driver.asks, []
+        self._asks += [(task, session.channels.ask(verb, body)) for task, verb, body in asks]
+        jobs, self.driver.jobs = self.driver.jobs, []
+        for task, job in jobs:
+            self._jobs.append((self.host.world.now + self.random.uniform(0.0, 0.4), task, job))
+
+    def _do(self, job: Execute | KeepRows) -> Any:
+        if isinstance(job, KeepRows):
+            known = {at for at, _ in self.rows}
+            for at, row in job.rows:
+                if at not in known:
+                    self.rows.append((at, msgspec.msgpack.decode(row.attributes)["id"]))
+            return len(self.rows)
+        if self.random.random() < 0.05:
+            return RuntimeError("a job that fails")
+        ((_, after, up_to),) = job.plan.cuts
+        fresh = [each for at, each in sorted(self.rows) if after < at <= up_to]
+        runs: Runs = []
+        for be, form in sorted(job.sets.items()):
+            (low,) = msgspec.msgpack.decode(form)
+            found = [msgspec.msgpack.encode((job.plan.at, {"id": each})) for each in fresh if each > low]
+            if found:
+                runs.append((be, found))
+        return runs
+
+    @property
+    def idle(self) -> bool:
+        return self.host.up and self.host.idle and bool(self.driver.lease)
+
+
+class Subscriber(Turning):
+    """Has some sets of the two channels. One that remembers goes on after its own position."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.remembers = self.random.random() < 0.5
+        self.seen: dict[tuple[str, int], list[tuple[int, int]]] = {}  # (position, id) in order of arrival
+        self.since: dict[tuple[str, int], int] = {}
+        self.states: dict[tuple[str, int], ChannelSubscriptionState] = {}
+        self.wrong: list[str] = []
+        count = min(max(self.wanted, 1), len(LOWS))
+        self.keys = [(name, low) for name in ("Above", "Live") for low in self.random.sample(LOWS, count)]
+
+    def begin(self) -> None:
+        assert self.host.session is not None
+        for key in self.keys:
+            seen = self.seen.get(key)
+            after = seen[-1][0] if seen and self.remembers else None
+            channels = self.host.session.channels
+            self.states[key] = channels.subscribe(key[0], {"low": key[1]}, after, self.host.clock(), None)
+        self._last: dict[tuple[str, int], int] = {}  # in this life
+
+    def turn(self) -> None:
+        session = self.host.session
+        assert session is not None
+        if self.host.lazy_until > self.host.world.now:
+            return
+        for key, state in self.states.items():
+            if state.error is not None:
+                self.wrong.append(f"{self.host.name} {key}: {state.error}")
+                continue
+            if state.confirmed:
+                self.since.setdefault(key, state.since)
+            for result in session.channels.take(state, 100):
+                last = self._last.get(key, -1)
+                if result.position <= last:
+                    self.wrong.append(f"{self.host.name} {key}: position {result.position} after {last}")
+                self._last[key] = result.position
+                self.seen.setdefault(key, []).append((result.position, result.row["id"]))
+
+
+class ChannelSimulation(Simulation):
+    def __init__(self, scenario: Scenario, seed: int, *, codec: bool | None = None) -> None:
+        self.disks = memory_disks()
+        super().__init__(scenario, seed, codec=codec)
+        self.faults.aims = [each.kind for each in CHANNELS]
+
+    def _build(self, broker: BrokerHost, incarnation: int, kept: Kept) -> Core:
+        first = broker.index == 0
+        if first:
+            for disk in self.disks:
+                disk.crash()  # type: ignore[union-attr]
+        settings = self.form.settings(
+            self.scenario, self.world.stream("settings"), self._addresses[broker.index]
+        )
+        core = build(
+            Start(
+                broker.name, incarnation, settings, self.world.stream(f"core {broker.name} {incarnation}"),
+                (broker.address,), self.matcher, kept,
+                frozenset(("broker", "coordinator", "backend") if first else ("broker",)),
+                disks=self.disks if first else None, backend="" if first else "sim://b0",
+            )
+        )  # fmt: skip
+        self.oracle.flooding = settings.tree.routing == "flooding"
+        self.watcher.attach(broker, core)
+        return core
+
+    def start(self) -> None:
+        """The datasets are there before anybody publishes: what came before them would not be owed."""
+        broker = self.brokers[0]
+        broker.start()
+        assert broker.core is not None
+        verbs = next(b for b in broker.core.behaviours if isinstance(b, ChannelVerbs))
+        assert verbs.desk is not None and verbs.feeds is not None
+        store = verbs.desk.store
+        store.catalog.create([REPORTS], [NEW, LIVE])
+        for channel in store.catalog.channels.values():
+            store.executions.begin(channel)
+        store.note_catalog()
+        verbs.feeds.begin(REPORTS, broker.clock())
+        broker.wake()
+        self.world.run(self.world.now + 0.5)  # on disk: a catalog that was never confirmed may be lost
+        super().start()
+
+    def _make_apps(self, random: Random) -> list[App]:
+        clients = self.scenario.clients
+        kinds = [
+            *[Reporter] * draw(clients.publishers, random),
+            *[Subscriber] * draw(clients.subscribers, random),
+            DriverApp,
+        ]
+        apps = [self._channel_app(number, kind, random) for number, kind in enumerate(kinds)]
+        for app in apps:
+            if isinstance(app, Reporter):
+                app.known = self._knows
+        return apps
+
+    def _knows(self, name: str) -> bool:
+        """Whether the overlay is whole: every broker is there and synchronised with its neighbours."""
+        for broker in self.brokers:
+            core = broker.core
+            if core is None or not core.ready:
+                return False
+            if any(peer.link is None or not peer.synced for peer in core.peers.values()):
+                return False
+        return True
+
+    def _channel_app(self, number: int, kind: type[Turning], random: Random) -> App:
+        scenario = self.scenario
+        homes = random.sample(self.brokers, min(scenario.clients.brokers, len(self.brokers)))
+        if kind is DriverApp:
+            homes = self.brokers[:1]
+        host = ClientHost(
+            self.world,
+            self.network,
+            f"c{number}",
+            tuple(broker.address for broker in homes),
+            self.oracle,
+            random=self.world.stream(f"host c{number}"),
+            digest=self.digest,
+            settings=SessionSettings(publish_window=64, receive_window=64, attach_s=2.0, silent_s=4.0),
+        )
+        self.watcher.add_client(host)
+        return kind(
+            host,
+            workload(scenario.load.kind),
+            self.world.stream(f"app c{number}"),
+            scenario.load,
+            publishes=False,
+            subscriptions=draw(scenario.clients.subscriptions, random),
+            every_s=draw_float(scenario.load.every_s, random),
+        )
+
+    # --- judging ------------------------------------------------------------------------------------------
+
+    def phases(self) -> None:
+        self.safety()
+        self.settle()
+        self.world.run(self.world.now + 10.0)  # the last executions
+        if not self.world.run_while(self._behind, self.world.now + self.scenario.heal_s, STEP_S):
+            self.oracle.violation("results are still under way: " + ", ".join(self._missing()[:5]))
+        self._judge()
+
+    @property
+    def store(self) -> Store:
+        core = self.brokers[0].core
+        assert core is not None
+        verbs = next(b for b in core.behaviours if isinstance(b, ChannelVerbs))
+        assert verbs.desk is not None
+        return verbs.desk.store
+
+    def _subscribers(self) -> list[Subscriber]:
+        return [app for app in self.apps if isinstance(app, Subscriber)]
+
+    def _stored(self, name: str, low: int) -> list[tuple[int, int]]:
+        """(position, id) of all results that are kept of a set."""
+        store, where = self.store, store_name(name, 1)
+        sets = store.interest.by_be.items()
+        mine = [
+            be for be, k in sets if k.kept.channel == name and msgspec.msgpack.decode(k.kept.form) == [low]
+        ]
+        return [
+            (position(execution, row), msgspec.msgpack.decode(packed)[1]["id"])
+            for be in mine
+            for execution in store.results.executions(where)
+            for row, packed in enumerate(store.results.read(where, execution, be), 1)
+        ]
+
+    def _missing(self) -> list[str]:
+        found = [text for app in self._subscribers() for key in app.keys if (text := self._lacks(app, key))]
+        log, progress = self.store.log, self.store.executions.progress
+        behind = [name for name in progress if progress[name].cuts.get("Reports", 0) < log.end("Reports")]
+        return found + [f"{name} has not seen all reports" for name in behind]
+
+    def _lacks(self, app: Subscriber, key: tuple[str, int]) -> str:
+        if key not in app.since:
+            return f"{app.host.name} {key} is not confirmed"
+        due = [at for at, _ in self._stored(*key) if at > app.since[key]]
+        absent = set(due) - {at for at, _ in app.seen.get(key, ())}
+        return f"{app.host.name} {key} lacks {len(absent)} of {len(due)}" if absent else ""
+
+    def _behind(self) -> bool:
+        return bool(self._missing())
+
+    def _judge(self) -> None:
+        self._judge_feeding()
+        for app in self._subscribers():
+            for text in app.wrong:
+                self.oracle.violation(text)
+            for key in app.keys:
+                self._judge_delivery(app, key)
+                self._judge_execution(key)
+        self.oracle.deliveries = sum(len(seen) for app in self._subscribers() for seen in app.seen.values())
+
+    def _judge_feeding(self) -> None:
+        log = self.store.log
+        rows = log.read("Reports", 0, log.end("Reports"), 1 << 40)
+        fed = [(read.row.publisher_name, read.row.incarnation, read.row.sequence) for read in rows]
+        if len(set(fed)) != len(fed):
+            self.oracle.violation(f"{len(fed) - len(set(fed))} reports are in the log twice")
+        known = set(fed)
+        for app in self.apps:
+            if not isinstance(app, Reporter):
+                continue
+            for incarnation, last in app.settled.items():
+                told = {(incarnation, sequence) for sequence in range(1, last + 1)} - app.cut
+                gone = [each for each in sorted(told) if (app.host.name, *each) not in known]
+                if gone:
+                    text = f"{len(gone)} reports are settled and not in the log, {gone[0][1]} the first"
+                    self.oracle.violation(f"{app.host.name}: {text}")
+                self.oracle.owed_checked += len(told)
+
+    def _judge_execution(self, key: tuple[str, int]) -> None:
+        """A set that was there from the first execution on saw every report that matches, once, in order."""
+        stored = self._stored(*key)
+        if not stored:
+            return
+        log = self.store.log
+        rows = log.read("Reports", 0, log.end("Reports"), 1 << 40)
+        ids = [msgspec.msgpack.decode(read.row.attributes)["id"] for read in rows]
+        wanted = [each for each in ids if each > key[1]]
+        got = [each for _, each in stored]
+        if got != wanted[len(wanted) - len(got) :]:
+            self.oracle.violation(f"{key}: results are not the reports since its first execution")
+
+    def _judge_delivery(self, app: Subscriber, key: tuple[str, int]) -> None:
+        since = app.since.get(key)
+        if since is None:
+            self.oracle.violation(f"{app.host.name} {key} was never confirmed")
+            return
+        due = [each for each in self._stored(*key) if each[0] > since]
+        seen = app.seen.get(key, [])
+        if app.remembers:
+            if seen != due:
+                first = next(
+                    (i for i, pair in enumerate(zip(seen, due)) if pair[0] != pair[1]),
+                    min(len(seen), len(due)),
+                )
+                at = execution_of(due[first][0]) if first < len(due) else "the end"
+                self.oracle.violation(
+                    f"{app.host.name} {key}: {len(seen)} rows, due {len(due)}, differ at {at}"
+                )
+        elif set(seen) != set(due):
+            self.oracle.violation(f"{app.host.name} {key}: {len(set(due) - set(seen))} rows are missing")

@@ -1,0 +1,57 @@
+"""Named mistakes of the one-hop overlay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from grapevine.wire import decode_attributes
+from grapevine.wire.onehop import Ask
+from overlay.onehop.asking import Asking
+from overlay.onehop.matcher import Matching
+from overlay.onehop.placing import Placing
+from overlay.onehop.stage import Slot, Stage
+
+Replacement = tuple[type[Any], str, Callable[..., Any]]
+
+
+def _answer_while_incomplete() -> list[Replacement]:
+    """A dispatcher believes whatever a matcher answers, for whomever it is complete."""
+    return [(Asking, "_believed", lambda self, member, registered: True)]
+
+
+def _confirm_without_avoid() -> list[Replacement]:
+    """A subscription is confirmed without a matcher that cannot be reached, and nobody is told."""
+    return [
+        (Placing, "_unsafe", lambda self: False),
+        (Placing, "_tell", lambda self, matcher, member: None),
+    ]
+
+
+def _release_out_of_prefix() -> list[Replacement]:
+    """What is answered goes, whatever came before it."""
+
+    def all_answered(self: Stage) -> list[Slot]:
+        found = [slot for slot in self.slots if slot.matches is not None]
+        for slot in found:
+            self.slots.remove(slot)
+        return found
+
+    return [(Stage, "releasable", all_answered)]
+
+
+def _stale_owner_answers() -> list[Replacement]:
+    """A matcher answers for values that it does not own."""
+
+    def everything(self: Matching, ask: Ask, refused: list[int]) -> Iterator[Any]:
+        return ((place, decode_attributes(attributes)) for place, attributes in enumerate(ask.attributes))
+
+    return [(Matching, "_ours", everything)]
+
+
+ONEHOP_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
+    "answer-while-incomplete": _answer_while_incomplete,
+    "confirm-without-avoid": _confirm_without_avoid,
+    "release-out-of-prefix": _release_out_of_prefix,
+    "stale-owner-answers": _stale_owner_answers,
+}

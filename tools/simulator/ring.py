@@ -1,0 +1,216 @@
+"""Brokers of a ring in the simulator: what is owed there, what goes wrong there, and when it is at rest.
+
+A subscription counts from its confirmation; it is owed everything that is settled without its publisher
+being told otherwise, whatever broker or link failed on the way, unless its own broker did. Order is kept
+for each publisher and topic. The faults respect what the ring is promised to bear: a broker that lives is
+never away for as long as others take to give it up, and so many brokers as there are copies of a root do
+not fail within one repair.
+
+At rest every list on the ring must be what the ring as a whole says; while it runs each broker checks its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from grapevine.filters.evaluate import matches
+from grapevine.filters.normal import Value
+from grapevine.wire.chord import CHORD
+from grapevine.wire.messages import Batch, Hello, LaneBatch, LaneMarks, Marks, Ping, Publish
+from overlay.chord.membership import Membership
+from overlay.chord.path import ChordPath
+from overlay.chord.ring import ideal
+from overlay.chord.roots import Roots
+from overlay.chord.topics import Refusal, Term, terms_of, topic_of
+from overlay.chord.wants import Wants
+from overlay.core import Core
+from overlay.settings import CoreSettings, OverlaySettings
+from tools.simulator.broker import BrokerHost
+from tools.simulator.faults import FaultPlan
+from tools.simulator.oracle import Oracle
+from tools.simulator.owed import Counted, Published
+from tools.simulator.reach import Edge
+from tools.simulator.scenario import Scenario
+from tools.simulator.world import World
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from tools.simulator.simulation import Simulation
+
+    B = TypeVar("B")
+
+REPAIR_S = 4.0  # beyond the time after which a broker is given up
+AIMED = (Hello, Batch, LaneBatch, Marks, LaneMarks, Ping, Publish)  # and all that only rings say
+
+
+class RingOracle(Oracle):
+    """Every broker of the ring owes to every subscription that counts."""
+
+    terms: tuple[Term, ...] = terms_of(("topic",))
+
+    def _owed(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
+        return [
+            (counted, ())
+            for counted in self._counting
+            if counted.announced.subscribes and matches(counted.announced.filter, record.attributes)
+        ]
+
+    def order_of(self, record: Published) -> Hashable:
+        return (record.life, self.topic(record.attributes))
+
+    def topic(self, attributes: Mapping[str, Value]) -> str | None:
+        found = topic_of(attributes, self.terms)
+        return None if isinstance(found, Refusal) else found
+
+    def links_seen(self, broker: int, synced: frozenset[int]) -> None: ...
+    def link_lost(self, one: int, other: int) -> None: ...
+
+
+class RingFaults(FaultPlan):
+    """`busy_until`: a broker has failed, and the ring may need so long to repair that."""
+
+    busy_until = 0.0
+    failed = 0
+
+    def may_fail(self) -> bool:
+        if self.world.now >= self.busy_until:
+            self.failed = 0
+        return self.failed < 1
+
+    def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
+        if not self.may_fail():
+            self.counts["crash put off"] += 1
+            return
+        self.failed += 1
+        self.busy_until = self.world.now + 2 * self.lost_after_s + REPAIR_S
+        super().crash(broker, step, least_s)
+
+    def _pause(self, _: object) -> None:
+        if (running := self._running()) and not self.over:
+            broker = self.random.choice(running)
+            self.counts["pause"] += 1
+            self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
+            broker.pause(self.random.choice((0.2, 1.0, 0.6 * self.lost_after_s)))
+
+    def _wall(self, _: object) -> None:
+        if not self.over:
+            share = self.random.uniform(0.2, 0.5)
+            inside = frozenset(h.index for h in self.network.hosts if self.random.random() < share)
+            self.counts["wall"] += 1
+            self.network.wall_off(inside, self.world.now + self.random.choice((0.5, 1.0, 2.0)))
+
+
+class RingForm:
+    aims = sorted(cls.kind for cls in (*CHORD, *AIMED))
+
+    def addresses(self, scenario: Scenario, number: int, brokers: int, random: Random) -> tuple[str, ...]:
+        seeds = min(scenario.brokers.seeds or brokers, brokers)
+        return tuple(f"sim://b{other}" for other in range(seeds))
+
+    def settings(self, scenario: Scenario, random: Random, addresses: tuple[str, ...]) -> CoreSettings:
+        return CoreSettings(
+            overlay=OverlaySettings("chord"),
+            chord=msgspec.structs.replace(scenario.chord, members=addresses),
+            topics=scenario.topics,
+            links=scenario.links,
+            clients=scenario.attachments,
+        )
+
+    def roles(self, scenario: Scenario, number: int) -> frozenset[str]:
+        return frozenset(("broker",))
+
+    def oracle(self, world: World, indices: dict[str, int], judge_every: int) -> Oracle:
+        return RingOracle(world, indices, judge_every)
+
+    def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
+        return RingFaults, scenario.chord.lost_after_s
+
+    # --- rest ---------------------------------------------------------------------------------------------
+
+    def unrest(self, simulation: Simulation) -> list[str]:
+        unrest = []
+        staying = [broker for broker in simulation.brokers if not broker.left]
+        cores = [broker.core for broker in staying if broker.core is not None]
+        for core in cores:
+            if part(core, ChordPath).waits:
+                unrest.append(f"{core.name} has publications that wait for a way")
+            if not all(part(core, Wants).known.values()):
+                unrest.append(f"{core.name} waits for roots")
+            if any(lane.out.unsettled for peer in core.peers.values() for lane in peer.every_lane()):
+                unrest.append(f"{core.name} has publications under way")
+        return unrest or not_ideal(cores)
+
+    # --- tables -------------------------------------------------------------------------------------------
+
+    def compare(self, simulation: Simulation) -> None:
+        """Each topic's root knows all brokers that want it, and so do its copies. A broker that failed is
+        known until its silence or the next publication tells."""
+        cores = [broker.core for broker in simulation.brokers if broker.core is not None]
+        tell = simulation.oracle.violation
+        wanted: dict[int, set[int]] = {}
+        found: dict[int, set[int]] = {}
+        for core in cores:
+            for topic in part(core, Wants).subscribed:
+                wanted.setdefault(topic, set()).add(part(core, Membership).me.position)
+            for topic, members in part(core, Roots).topics.items():
+                if topic in found:
+                    tell(f"{core.name}: topic {topic:x} has two roots")
+                found[topic] = set(members)
+        for topic in sorted(wanted.keys() | found.keys()):
+            if not wanted.get(topic, set()) <= found.get(topic, set()):
+                tell(f"topic {topic:x}: wanted by {wanted.get(topic)}, its root knows {found.get(topic)}")
+        for core in cores:
+            for text in wrong_copies(core, cores):
+                tell(text)
+
+    def compare_empty(self, simulation: Simulation) -> None:
+        for broker in simulation.brokers:
+            if broker.core is not None:
+                for what, size in left_over(broker.core):
+                    simulation.oracle.violation(f"{broker.name}: {what} still holds {size}")
+
+
+def not_ideal(cores: list[Core]) -> list[str]:
+    """Whose list is not what the ring as a whole says."""
+    rings = [part(core, Membership) for core in cores]
+    nodes = sorted((ring.me for ring in rings), key=lambda node: node.position)
+    wrong = []
+    for ring in rings:
+        known = ideal(nodes, nodes.index(ring.me), ring.length, ring.settings.base)
+        if len(nodes) > 1 and (ring.predecessor, ring.successors) != (known.predecessor, known.successors):
+            wrong.append(f"{ring.me.name}'s neighbours on the ring are not the nearest")
+    return wrong
+
+
+def wrong_copies(core: Core, cores: list[Core]) -> Iterator[str]:
+    by_id = {other.id: other for other in cores}
+    roots = part(core, Roots)
+    for node in roots.targets:
+        copy = part(by_id[node.broker], Roots).copies.get(roots.membership.me)
+        if copy is None or not copy.complete:
+            yield f"{node.name} has no copy of {core.name}'s topics"
+        elif {t: set(m) for t, m in copy.topics.items()} != {t: set(m) for t, m in roots.topics.items()}:
+            yield f"{node.name}'s copy of {core.name}'s topics differs"
+
+
+def part(core: Core, kind: type[B]) -> B:
+    return next(one for one in core.behaviours if isinstance(one, kind))
+
+
+def left_over(core: Core) -> list[tuple[str, int]]:
+    path, wants, roots = part(core, ChordPath), part(core, Wants), part(core, Roots)
+    sizes = {
+        "clients": len(core.clients) + len(core.numbered),
+        "wants": len(wants.subscribed) + len(wants.known) + wants.waiting,
+        "held": sum(len(way.held) for way in path.ways.values()) + len(path.stranded),
+        "topics": len(roots.topics) + sum(len(copy.topics) for copy in roots.copies.values()),
+        "subscriptions": len(path.chord.subscriptions) + len(path.chord.advertisements),
+        "unsettled": sum(lane.out.unsettled for peer in core.peers.values() for lane in peer.every_lane()),
+    }
+    return [(what, size) for what, size in sizes.items() if size]

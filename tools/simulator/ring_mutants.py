@@ -1,0 +1,71 @@
+"""Named mistakes of a ring (mutants.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from grapevine.wire.messages import Publication
+from overlay.chord.path import ChordPath
+from overlay.chord.roots import Roots
+from overlay.chord.ways import Way
+from overlay.links.lane import Lane
+from overlay.links.session import Remote, Session
+
+Replacement = tuple[type[Any], str, Callable[..., Any]]
+
+
+def _way_not_settled() -> list[Replacement]:
+    """Without rules U and D: a better way is taken at once, whatever is on the old one."""
+    real = ChordPath._next
+
+    def following(self: ChordPath, target: int, came: int) -> Lane | None:
+        self.next.pop(target, None)
+        return real(self, target, came)
+
+    return [(Way, "settled", property(lambda self: True)), (ChordPath, "_next", following)]  # type: ignore[list-item]
+
+
+def _root_without_copy() -> list[Replacement]:
+    """Nobody is told what a root knows."""
+    return [(Roots, "_choose_targets", lambda self, now: self._check_pending(now))]
+
+
+def _lost_not_resent() -> list[Replacement]:
+    """Without rule F: what was under way to a broker that failed is settled."""
+
+    def losing(self: ChordPath, session: Session, now: float) -> None:
+        if isinstance(session, Remote):
+            for lane in session.every_lane():
+                lane.out.settle(lane.out.end())
+
+    return [(ChordPath, "link_losing", losing)]
+
+
+def _nobody_known() -> list[Replacement]:
+    """A broker that does not know a topic's members takes it for one that nobody wants."""
+
+    def is_root(self: Roots, key: int) -> bool:
+        return self.membership.is_here(key)
+
+    return [(Roots, "is_root", is_root)]
+
+
+def _order_of_lanes() -> list[Replacement]:
+    """What goes another way takes the lane of the hop that was lost, not the one that it came by."""
+    real = ChordPath._down
+
+    def down(self: ChordPath, run: list[Publication], targets: Any, came: int, *rest: Any) -> list[Lane]:
+        resent = came == 2 and self.core.random.random() < 0.5
+        return real(self, run, targets, 3 if resent else came, *rest)
+
+    return [(ChordPath, "_down", down)]
+
+
+RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
+    "ring-way-not-settled": _way_not_settled,
+    "ring-root-without-copy": _root_without_copy,
+    "ring-lost-not-resent": _lost_not_resent,
+    "ring-nobody-known": _nobody_known,
+    "ring-lane-changed": _order_of_lanes,
+}
