@@ -131,6 +131,7 @@ def _cost(table: str, key: str, value: bytes | None) -> int:
 # --- state directories of protocol 2 ----------------------------------------------------------------------
 
 _WHOLE = {"neighbours": b"[]", "parent": b'""', "places": b"[]"}  # files, and what they hold for nothing
+_RENAMED = {"places": "fallback"}
 _KEYED = {"feeding": 1, "numbers": 2}  # so many of a row's first fields are its key
 
 
@@ -149,7 +150,7 @@ def adopt_files(records: Records) -> None:
         if name in _KEYED:
             rows += _keyed(path, name, content)
         elif content != _WHOLE[name]:
-            rows.append(Record("tree", name, content))
+            rows.append(Record("tree", _RENAMED.get(name, name), content))
     if rows:
         records.write(rows)
     for path in taken:

@@ -4,9 +4,9 @@ Candidates are tried in order; at most one parent is dialled. A parent whose lin
 until it is lost, then the next candidate is joined afresh (DECISIONS 13). Root paths travel in HELLO and
 pings: a broker that finds itself in its parent's path is on a cycle, and the lowest id on it lets go. Other
 candidates may come while the broker runs; a parent that is none of them is left at once, and what was under
-way on that link ends as cut. When no candidate has answered for long, other *places* are tried too: who was
-near on the map when a parent was lost, and where one that left said that a parent is. The candidates may all
-have left while this broker was away; so places are kept on disk, and a leaver waits until they are there.
+way on that link ends as cut. When no candidate has answered for long, *fallback addresses* are tried too:
+who was near on the map when a parent was lost, and where one that left said that a parent is. The candidates
+may all have left while this broker was away; so these are kept on disk, and a leaver waits until they are.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Join(Quiet):
         self.census = census
         self.candidates = candidates
         self.known: Known = ()  # neighbours from before a restart
-        self.places: tuple[str, ...] = ()  # addresses, the latest first
+        self.fallback: tuple[str, ...] = ()  # addresses, the latest first
         self.parent: Peer | None = None
         self.stopped = False  # leaving: dial nobody any more
         self._next = 0
@@ -70,8 +70,8 @@ class Join(Quiet):
     def restore(self, rows: Mapping[str, bytes]) -> None:
         if (known := rows.get("neighbours")) is not None:
             self.known = msgspec.json.decode(known, type=Known)
-        if (places := rows.get("places")) is not None:
-            self.places = msgspec.json.decode(places, type=tuple[str, ...])
+        if (fallback := rows.get("fallback")) is not None:
+            self.fallback = msgspec.json.decode(fallback, type=tuple[str, ...])
         if (parent := rows.get("parent")) is not None:
             self._first(msgspec.json.decode(parent, type=str))
 
@@ -115,7 +115,7 @@ class Join(Quiet):
         self.candidates = wanted
         self._next = self._tries = 0
         self.core.keep(TABLE, "parent", None)  # where it had moved to
-        self._forget_places()
+        self._forget_fallback()
         if self.parent is None:
             self._dial_next(now)
         elif self._through not in wanted:
@@ -130,15 +130,15 @@ class Join(Quiet):
         self.core.tell(LeaveDone(), parent)
         parent.departed = True
         self.core.lose(parent, now)
-        self._forget_places()  # those beyond it
+        self._forget_fallback()  # those beyond it
 
     # --- dialling -------------------------------------------------------------------------------------
 
     def _dial_next(self, now: float) -> None:
         if not self.candidates or self._dialling or self.parent is not None or self.stopped:
             return
-        places = self.places if self._tries >= LONG else ()
-        self._through = by_turns(self._next, self.candidates, places)
+        fallback = self.fallback if self._tries >= LONG else ()
+        self._through = by_turns(self._next, self.candidates, fallback)
         self._next += 1
         self._dial(now)
 
@@ -151,7 +151,7 @@ class Join(Quiet):
         self._dialling = False
         self._tries = 0
         self._adopt(peer, now)
-        if self._through not in (*self.candidates, *self.places):  # changed while this one answered
+        if self._through not in (*self.candidates, *self.fallback):  # changed while this one answered
             self.core.timers.at(now, lambda later: self._part(peer, later))
         if self._name_checked:
             self._found(now)
@@ -169,18 +169,18 @@ class Join(Quiet):
 
     def sought(self) -> tuple[str, ...]:
         """Where a parent may be found, as far as we know."""
-        return tuple(dict.fromkeys((*self.candidates, *self.places)))[:ADDRESSES]
+        return tuple(dict.fromkeys((*self.candidates, *self.fallback)))[:ADDRESSES]
 
     def learn(self, addresses: tuple[str, ...]) -> None:
         """A parent may be found here as well, also after a restart."""
-        places = latest(addresses, self.places, self.handshake.addresses)
-        if places != self.places:
-            self.places = places
-            self.core.keep(TABLE, "places", places)
+        fallback = latest(addresses, self.fallback, self.handshake.addresses)
+        if fallback != self.fallback:
+            self.fallback = fallback
+            self.core.keep(TABLE, "fallback", fallback)
 
-    def _forget_places(self) -> None:
-        self.places = ()
-        self.core.keep(TABLE, "places", None)
+    def _forget_fallback(self) -> None:
+        self.fallback = ()
+        self.core.keep(TABLE, "fallback", None)
 
     def inherit(self, addresses: tuple[str, ...]) -> None:
         """Our parent has left without having one: we are the root of what was below it, and look for a
@@ -277,9 +277,9 @@ def latest(new: tuple[str, ...], known: tuple[str, ...], own: tuple[str, ...]) -
     return tuple(a for a in dict.fromkeys((*new, *known)) if a not in own)[:ADDRESSES]
 
 
-def by_turns(attempt: int, candidates: tuple[str, ...], places: tuple[str, ...]) -> str:
-    """Every second attempt is at a place: a candidate that is back does not wait behind all of them."""
-    if not places:
+def by_turns(attempt: int, candidates: tuple[str, ...], fallback: tuple[str, ...]) -> str:
+    """Every second attempt is at a fallback address: a candidate that is back need not wait for all."""
+    if not fallback:
         return candidates[attempt % len(candidates)]
-    known = places if attempt % 2 else candidates
+    known = fallback if attempt % 2 else candidates
     return known[attempt // 2 % len(known)]

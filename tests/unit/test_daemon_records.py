@@ -124,7 +124,7 @@ def test_a_directory_of_the_last_version_is_taken_over(tmp_path: Path) -> None:
     adopt_files(records)
     records.close()
     kept = reopened(tmp_path)
-    assert kept["tree"] == {"neighbours": b'[["b2",["tcp://b2:1"]]]', "places": b'["tcp://b3:1"]'}
+    assert kept["tree"] == {"neighbours": b'[["b2",["tcp://b2:1"]]]', "fallback": b'["tcp://b3:1"]'}
     assert {key: msgspec.json.decode(row, type=Mark) for key, row in kept["numbers"].items()} == {
         "1 2": marks[0],
         "5 6": marks[1],

@@ -82,7 +82,7 @@ def test_a_parent_that_a_reload_takes_away_is_no_place_to_go_back_to() -> None:
     assert join.status()["parent"] == "old"
     broker.core.reconfigure(replace(had, tree=TreeSettings(neighbours=("tcp://new:1",))), broker.now)
     assert join.status()["parent"] is None and join.sought() == ("tcp://new:1",)
-    assert [record.value for record in broker.core.out.journal if record.key == "places"][-1] is None
+    assert [record.value for record in broker.core.out.journal if record.key == "fallback"][-1] is None
 
 
 def on_map(broker: Broker, link: int) -> set[str]:
