@@ -114,7 +114,7 @@ class WorkingTable:
         if self.printed is not None:
             return self._choose_printed(wanted, self.printed)
         taps = [self._taps[g.number] for g in wanted if g.number in self._taps] if self._taps else []
-        if excluded or self.router.instead:
+        if excluded or self.router.next_hop_override:
             return self.copies(wanted, excluded, taps)
         hops = {group.hop: group.queue for group in wanted}  # the same, known of each group beforehand
         return tuple(hops), (*hops.values(), *dict.fromkeys(taps)) if taps else tuple(hops.values())
@@ -122,10 +122,10 @@ class WorkingTable:
     def copies(self, groups: Iterable[Group], excluded: Excluded, taps: list[Tap]) -> Hops:
         """One copy to each hop, excluding what is served past it."""
         hops = {group.hop: None for group in groups}
-        instead = self.router.instead
+        override = self.router.next_hop_override
         targets: dict[Remote, Excluded] = {}
         for hop in hops:
-            target = instead.get(hop, hop) if instead else hop
+            target = override.get(hop, hop) if override else hop
             targets[target] = targets.get(target, NONE) | self._named(hop.id, excluded)
         links = [self._stamp(t, names) if names else t.out.queue for t, names in targets.items()]
         return tuple(targets), (*links, *dict.fromkeys(taps)) if taps or any(targets.values()) else None
@@ -164,9 +164,9 @@ class WorkingTable:
                 self._chosen.clear()
             chosen = self._chosen[key] = self._print(bits, printed)
         hops, taps = chosen
-        if direct or self.router.instead:
-            instead = self.router.instead
-            hops = list(dict.fromkeys(instead.get(hop, hop) for hop in [*hops, *direct]))
+        if direct or self.router.next_hop_override:
+            override = self.router.next_hop_override
+            hops = list(dict.fromkeys(override.get(hop, hop) for hop in [*hops, *direct]))
         queues: list[Queue] = [hop.out.queue for hop in hops]
         return tuple(hops), (*queues, *taps) if taps else None
 

@@ -171,7 +171,7 @@ class Leave(Quiet):
     def _heirs_wait(self, departure: Departure) -> None:
         """What is for an heir waits behind what is held for the leaver."""
         for peer in self._heirs(departure):
-            self.router.instead[peer] = departure.leaver
+            self.router.next_hop_override[peer] = departure.leaver
         self.router.subscriptions.generation += 1
 
     def _heirs(self, departure: Departure) -> list[Peer]:
@@ -227,7 +227,7 @@ class Leave(Quiet):
             return
         heirs = dict.fromkeys(self._heirs(departure))
         for peer in heirs:
-            self.router.instead.pop(peer, None)
+            self.router.next_hop_override.pop(peer, None)
         for wait in list(leaver.out.waits):
             self._match_anew(leaver, wait, heirs)
         waits = list(leaver.out.waits)
@@ -274,7 +274,7 @@ class Leave(Quiet):
             del self.departures[session.id]
             departure.leaver.held = False
             for peer in self._heirs(departure):
-                self.router.instead.pop(peer, None)
+                self.router.next_hop_override.pop(peer, None)
             self.router.subscriptions.generation += 1
             if session is self.join.parent:
                 self.join.try_again(now)
@@ -282,9 +282,9 @@ class Leave(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         self.departures.pop(session.id, None)
-        for peer, leaver in list(self.router.instead.items()):
+        for peer, leaver in list(self.router.next_hop_override.items()):
             if session in (peer, leaver):
-                del self.router.instead[peer]
+                del self.router.next_hop_override[peer]
         self._take_next(now)
 
     def validate(self) -> None:

@@ -64,7 +64,7 @@ class TreeRouter(Quiet):
         # Which links the matching groups are served by.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
         self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
-        self.instead: dict[Remote, Remote] = {}  # who leaves, for those that take its place
+        self.next_hop_override: dict[Remote, Remote] = {}  # who takes a leaver's place -> the leaver
         self.lost: dict[Peer, Burial] = {}  # sides with tombstones
 
     def attach(self, core: Core) -> None:
@@ -108,7 +108,7 @@ class TreeRouter(Quiet):
         for number in groups:
             hop = self.subscriptions.groups[number].side
             if hop is not side:
-                peers[self.instead.get(hop, hop)] = None
+                peers[self.next_hop_override.get(hop, hop)] = None
         return tuple(peers), None
 
     def sides(self, attributes: bytes) -> set[Peer]:
