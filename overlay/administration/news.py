@@ -80,7 +80,7 @@ class News(Quiet):
             self.behind.pop(session, None)
         elif isinstance(session, Remote) and session.kind is Kind.PEER:
             down_at = self._down_at.pop(session.id, None)
-            if session.held:
+            if session.paused:
                 self.core.event(now, "left", f"{session.name} has left the overlay", peer=session.name)
             elif session.retiring:
                 text = f"the link to {session.name} ends: its place is another's now"

@@ -125,7 +125,7 @@ class Session(Lane):
 class Remote(Session):
     """Another broker, whatever the link to it is for."""
 
-    __slots__ = ("addresses", "dialled", "held", "lanes", "window")
+    __slots__ = ("addresses", "dialled", "paused", "lanes", "window")
 
     def __init__(self, core: Core, kind: Kind, broker: int, name: str) -> None:
         super().__init__(
@@ -134,7 +134,7 @@ class Remote(Session):
         self.addresses: tuple[str, ...] = ()
         self.dialled = False  # by us
         self.window = 0  # what the other side takes unsettled
-        self.held = False  # publications for it wait here
+        self.paused = False  # nothing is sent to it; publications for it wait here
         self.lanes: dict[int, FurtherLane] = {}
 
     def flush(self) -> None:
@@ -148,7 +148,7 @@ class Remote(Session):
     @property
     def going(self) -> bool:
         """Whether others are about to take its place."""
-        return self.held
+        return self.paused
 
     @property
     def retiring(self) -> bool:

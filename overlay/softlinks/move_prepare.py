@@ -85,7 +85,7 @@ class MovePreparation(Quiet):
         """Why this broker cannot take its place on the path."""
         if self.state is not None or self.staged.sessions:
             return f"{self.core.name} takes part in a move already"
-        if self.core.leaving or self.bans.leaving or any(p.held for p in peers_of(self.core).values()):
+        if self.core.leaving or self.bans.leaving or any(p.paused for p in peers_of(self.core).values()):
             return f"{self.core.name} or a neighbour of it is leaving"
         if not self.core.ready or any(not p.flowing for p in peers_of(self.core).values()):
             return f"{self.core.name} is not connected to all its neighbours"

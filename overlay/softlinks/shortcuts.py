@@ -132,7 +132,7 @@ class Shortcuts(Quiet):
     def _quiet(self, soft: Soft) -> bool:
         """Nothing else changes on this side, and nobody next to us leaves."""
         still = all(other.stage in (Stage.STANDBY, Stage.ACTIVE) for other in self._side(soft))
-        return still and not any(peer.held for peer in peers_of(self.core).values())
+        return still and not any(peer.paused for peer in peers_of(self.core).values())
 
     def _activate(self, soft: Soft, now: float) -> None:
         peer = peers_of(self.core).get(soft.path[0])
@@ -322,7 +322,7 @@ class Shortcuts(Quiet):
     def validate(self) -> None:
         for soft in self.softs.out.values():
             assert not soft.lost and (soft.link is not None or not soft.mapped), soft
-            assert soft.held == (soft.stage in WAITING), (soft, soft.stage)
+            assert soft.paused == (soft.stage in WAITING), (soft, soft.stage)
             assert soft.mapped or not soft.out.unsettled or not self.ordered, soft
             assert soft.mapped == (self.table.mapped.get(soft.id) is soft), soft
         for group in self.table.groups:

@@ -58,13 +58,13 @@ class Soft(Remote):
     def enter(self, stage: Stage) -> None:
         assert stage in NEXT[self.stage], f"{self!r}: {self.stage.value} to {stage.value}"
         self.stage = stage
-        self.held = stage in WAITING
+        self.paused = stage in WAITING
         if stage is not Stage.ACTIVATING:
             self.waits_for = None
 
     @property
     def flowing(self) -> bool:
-        return self.link is not None and self.ready and self.writable and not self.held
+        return self.link is not None and self.ready and self.writable and not self.paused
 
     @property
     def mapped(self) -> bool:
@@ -74,7 +74,7 @@ class Soft(Remote):
     def leads(self, path: tuple[int, ...]) -> bool:
         """Whether it is a part of the primary path to an anchor, the anchor first. For a while after a broker
         has gone elsewhere, subscriptions name it on two sides, and the link goes past one of them: what comes
-        for the other by it passes what is held for the broker on the way that is right."""
+        for the other by it passes what is paused for the broker on the way that is right."""
         return path[-len(self.path) :] == self.path[::-1]
 
 

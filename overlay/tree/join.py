@@ -225,13 +225,13 @@ class Join(Quiet):
             return
         if self.parent is None:
             self._dial_next(now)
-        elif self.parent.link is None and not self.parent.held:
+        elif self.parent.link is None and not self.parent.paused:
             self._dial(now)
 
     # --- breaks ---------------------------------------------------------------------------------------
 
     def link_down(self, session: Session, now: float) -> None:
-        if session is self.parent and not self.parent.held:
+        if session is self.parent and not self.parent.paused:
             self.core.timers.at(now + self.core.settings.links.redial_s, self.try_again)
 
     def link_lost(self, session: Session, now: float) -> None:

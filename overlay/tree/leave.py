@@ -1,8 +1,8 @@
 """SPEC T1: a broker leaves and nothing is lost (DECISIONS 13).
 
-The leaver sends its clients away and asks its neighbours to hold what is for it. When all it had is
+The leaver sends its clients away and asks its neighbours to pause what is for it. When all it had is
 settled it says so and is gone. Its children (the heirs) dial its parent (the successor; below a leaving
-root the lowest child); tables are exchanged over the new links; then what was held is matched anew,
+root the lowest child); tables are exchanged over the new links; then what was paused is matched anew,
 towards the new links only, before anything newer. A leaver that had lost its parent tells the successor
 where it looked for another: below it nobody else may know. A leaver that breaks off in between is a broker
 whose link broke, nothing else.
@@ -61,7 +61,7 @@ class Leave(Quiet):
         self.departures: dict[int, Departure] = {}
         self._later: dict[Peer, Leaving] = {}  # who asks while another leaves
         self._successor = 0  # whom we have named when we asked
-        self._held: Gather | None = None  # who is to say that it holds what is for us
+        self._pausing: Gather | None = None  # who is to say that it has paused
         sync.forget_stale.append(self._synced)
 
     def attach(self, core: Core) -> None:
@@ -109,18 +109,18 @@ class Leave(Quiet):
             return
         self._successor = parent.id
         heirs = tuple(peer.id for peer in peers if peer is not parent)
-        self._held = Gather(lambda gather, later: self._await_settled(later))
+        self._pausing = Gather(lambda gather, later: self._await_settled(later))
         for peer in peers:
-            self._held.wait_for(peer)
+            self._pausing.wait_for(peer)
         if parent is not self.join.parent:
             self.core.tell(Leaving(parent.id, parent.name, self.join.sought(), heirs), parent)
             peers.remove(parent)
         self.core.tell(Leaving(parent.id, parent.name, parent.addresses, heirs), *peers)
-        self._held.start(now)
+        self._pausing.start(now)
 
     def on_leave_held(self, peer: Peer, message: LeaveHeld, now: float) -> None:
-        if self._held is not None:
-            self._held.answer(peer, None, now)
+        if self._pausing is not None:
+            self._pausing.answer(peer, None, now)
 
     def _await_settled(self, now: float) -> None:
         peers = peers_of(self.core).values()
@@ -160,16 +160,16 @@ class Leave(Quiet):
             return
         departure = self.departures[peer.id] = Departure(peer, message)
         self.neighbours.heirs_of = self.departures
-        peer.held = True
+        peer.paused = True
         peer.heirs = departure.places(self.core.id)
         self._heirs_wait(departure)
-        self.join.learn(message.successor_addresses)  # on disk before the leaver hears that we hold
+        self.join.learn(message.successor_addresses)  # on disk before the leaver hears that we have paused
         self.core.tell(LeaveHeld(), peer)
         if self.core.id in message.heirs:
             self._addresses = message.successor_addresses
 
     def _heirs_wait(self, departure: Departure) -> None:
-        """What is for an heir waits behind what is held for the leaver."""
+        """What is for an heir waits behind what is paused for the leaver."""
         for peer in self._heirs(departure):
             self.router.next_hop_override[peer] = departure.leaver
         self.router.subscriptions.generation += 1
@@ -235,7 +235,7 @@ class Leave(Quiet):
         leaver.out.forget()
         for wait in waits:
             wait.record.release()
-        leaver.held = False
+        leaver.paused = False
         leaver.departed = True
         self.router.subscriptions.generation += 1
         self.core.lose(leaver, now)
@@ -249,7 +249,7 @@ class Leave(Quiet):
             self.on_leaving(peer, self._later.pop(peer), now)
 
     def _match_anew(self, leaver: Peer, wait: Wait, heirs: dict[Peer, None]) -> None:
-        """Give what was held to the new links that want it; what still only the leaver's own word calls
+        """Give what was paused to the new links that want it; what still only the leaver's own word calls
         for has nowhere to go."""
         touched: dict[Peer, None] = {}
         nowhere: list[Publication] = []
@@ -272,7 +272,7 @@ class Leave(Quiet):
         departure = self.departures.get(session.id)
         if departure is not None and departure.leaver is session and not departure.done:
             del self.departures[session.id]
-            departure.leaver.held = False
+            departure.leaver.paused = False
             for peer in self._heirs(departure):
                 self.router.next_hop_override.pop(peer, None)
             self.router.subscriptions.generation += 1
@@ -289,4 +289,4 @@ class Leave(Quiet):
 
     def validate(self) -> None:
         for departure in self.departures.values():
-            assert departure.leaver.held, departure.leaver
+            assert departure.leaver.paused, departure.leaver

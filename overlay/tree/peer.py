@@ -16,7 +16,7 @@ def peers_of(core: Core) -> dict[int, Peer]:
 
 
 class Peer(Remote):
-    """A neighbour on the tree. `held`: it leaves, publications for it wait for its heirs. `heir`: a move
+    """A neighbour on the tree. `paused`: it leaves, publications for it wait for its heirs. `heir`: a move
     gives this link's place to that neighbour's, what is on it is the last. `dialled`: it is our parent."""
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Peer(Remote):
 
     @property
     def flowing(self) -> bool:
-        return self.link is not None and self.synced_by_peer and self.writable and not self.held
+        return self.link is not None and self.synced_by_peer and self.writable and not self.paused
 
     @property
     def synced(self) -> bool:
@@ -83,7 +83,7 @@ class Peer(Remote):
     @property
     def going(self) -> bool:
         """Others will tell what it has told."""
-        return self.held or self.heir is not None
+        return self.paused or self.heir is not None
 
     def may_be_told(self, source: Session) -> bool:
         """Whether what came from `source` is to be told here: not over a link that ends, and what came over
@@ -92,7 +92,7 @@ class Peer(Remote):
 
     def will_tell(self, source: Session) -> bool:
         """Whether this neighbour itself tells what came from `source`, a leaver whose place it takes."""
-        return isinstance(source, Peer) and source.held and self.id in source.heirs
+        return isinstance(source, Peer) and source.paused and self.id in source.heirs
 
     def begin_sync(self) -> None:
         self.sync_number += 1

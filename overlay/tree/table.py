@@ -189,7 +189,7 @@ def _yields(old: Session, new: Session, unsaid: bool) -> bool:
     """Whether a new source's word counts at once. Behind a broken link, or if it is `unsaid` since, the old
     word stands until the new neighbour has said SyncDone: before, it may only repeat what somebody there
     heard from us. An old neighbour that has never said it may do the same, and has no publication either
-    until it does. Who comes in the place of one that goes is believed at once: what is held for that one is
+    until it does. Who comes in the place of one that goes is believed at once: what is paused for that one is
     matched for it, and for nobody else. Never one whose link ends."""
     if not isinstance(old, Peer) or (isinstance(new, Peer) and new.going):
         return False

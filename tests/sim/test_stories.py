@@ -300,7 +300,7 @@ def leaving(story: Story, leaver: int, seconds: float) -> None:
     story.network.clog(story.link(leaver - 1, leaver), story.world.now + seconds)
     story.brokers[leaver].leave()
     following = next(core for core in story.cores() if core.name == f"b{leaver + 1}")
-    story.wait(lambda: any(peer.held for peer in following.peers.values()))
+    story.wait(lambda: any(peer.paused for peer in following.peers.values()))
 
 
 def test_a_link_that_comes_back_beside_a_leaver_is_told_what_lies_behind_it() -> None:

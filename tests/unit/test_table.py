@@ -99,7 +99,7 @@ def test_a_leavers_word_is_its_heirs(
     """Anybody else may repeat what was heard from us, and what is held for the leaver goes to the heirs."""
     table: Table[str] = Table()
     leaver, new = neighbour(core, 1, **BROKEN if gone else SYNCED), neighbour(core, 2, **state)
-    leaver.held, leaver.heirs = True, (new.id,) if heir else (3,)
+    leaver.paused, leaver.heirs = True, (new.id,) if heir else (3,)
     table.learn(KEY, "word", leaver)
     assert (table.learn(KEY, "word", new)[1] is Change.MOVED) == yields
 
@@ -107,7 +107,7 @@ def test_a_leavers_word_is_its_heirs(
 def test_a_neighbour_that_goes_has_no_say_any_more(core: Core) -> None:
     table: Table[str] = Table()
     fresh, leaver = neighbour(core, 1, **FRESH), neighbour(core, 2, **SYNCED)
-    leaver.held = True
+    leaver.paused = True
     table.learn(KEY, "word", fresh)
     assert table.learn(KEY, "word", leaver)[1] is Change.SAME
     assert table.by_key[KEY].source is fresh

@@ -208,7 +208,7 @@ class Watcher:
         # heard that the other is done has lost a link like any other.
         farewell = (broker.index, peer.number) in self._farewells and self._brokers[peer.id].left
         retiring = isinstance(peer, Peer) and peer.retiring
-        if (farewell and not peer.held) or retiring:
+        if (farewell and not peer.paused) or retiring:
             self.oracle.reach.drop(broker.index, other)
         else:
             self.oracle.link_lost(broker.index, other)
