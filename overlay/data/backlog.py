@@ -2,16 +2,19 @@
 
 Work is per drain, not per message: a hundred stopped readers must cost the others next to nothing. So a
 list is never copied or cut here, only the part of it that is still wanted moves; several backlogs may
-share one. A list is weighed once. Only who drops by bytes copies what is left, so that the memory goes.
+share one. A list is weighed once for all who share it. Only who drops by bytes copies what is left, so that
+the memory goes.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
+from weakref import ref
 
 from grapevine.wire.messages import Publication
 
@@ -26,11 +29,50 @@ def weigh(publications: Sequence[Publication]) -> int:
     return contents + OBJECT_BYTES * len(publications)
 
 
-class Piece(NamedTuple):
-    """publications[low:high] of `size` bytes, with the `ids` beside them: the client's own, or of routes
-    that list it at `place`."""
+class Weighed:
+    """A list that nobody changes any more, of `size` bytes; sums of its parts are made when asked."""
 
-    publications: list[Publication]
+    __slots__ = ("__weakref__", "_sums", "publications", "size")
+
+    def __init__(self, publications: list[Publication], size: int) -> None:
+        self.publications = publications
+        self.size = size
+        self._sums: list[int] = []
+
+    @property
+    def sums(self) -> list[int]:
+        """Of the bytes before each index."""
+        if not self._sums:
+            sizes = (OBJECT_BYTES + len(p.payload) + len(p.attributes) for p in self.publications)
+            self._sums = list(accumulate(sizes, initial=0))
+        return self._sums
+
+
+class Weigher:
+    """Weighs the lists of one drain. Slow subscribers of the same content come one after the other with equal
+    lists: to see that two are the same objects takes a tenth of weighing one."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: Callable[[], Weighed | None] = lambda: None
+
+    def __call__(self, publications: list[Publication]) -> Weighed:
+        last = self._last()
+        if last is None or last.publications != publications:
+            last = Weighed(publications, weigh(publications))
+            self._last = ref(last)  # weak: memory goes with the last backlog that has it
+        return last
+
+
+_weighed = Weigher()
+
+
+class Piece(NamedTuple):
+    """The publications low:high of a list, `size` bytes of it, with the `ids` beside them: the client's own,
+    or of routes that list it at `place`."""
+
+    whole: Weighed
     ids: list[Any]  # bytes if `place` is OWN, else tuples of them
     place: int
     low: int
@@ -38,36 +80,28 @@ class Piece(NamedTuple):
     size: int
 
     def split(self, at: int) -> tuple[Piece, Piece]:
-        """Those below the index `at`, and the others; the shorter part is weighed."""
-        if at - self.low <= self.high - at:
-            below = weigh(self.publications[self.low : at])
-        else:
-            below = self.size - weigh(self.publications[at : self.high])
-        return (
-            Piece(self.publications, self.ids, self.place, self.low, at, below),
-            Piece(self.publications, self.ids, self.place, at, self.high, self.size - below),
-        )
+        """Those below the index `at`, and the others."""
+        sums = self.whole.sums
+        below = sums[at] - sums[self.low]
+        return self._replace(high=at, size=below), self._replace(low=at, size=self.size - below)
 
     def alone(self) -> Piece:
-        """The same in lists of its own: the rest of those may go."""
-        low, high = self.low, self.high
-        return Piece(self.publications[low:high], self.ids[low:high], self.place, 0, high - low, self.size)
+        """The same in a list of its own: the rest of the other may go."""
+        whole = Weighed(self.publications(), self.size)
+        return Piece(whole, self.ids[self.low : self.high], self.place, 0, self.high - self.low, self.size)
 
     def fitting(self, size: int) -> int:
         """The index behind the first publications that have so many bytes together, or behind all."""
-        for index in range(self.low, self.high):
-            if size <= 0:
-                return index
-            size -= weigh(self.publications[index : index + 1])
-        return self.high
+        sums = self.whole.sums
+        return bisect_left(sums, sums[self.low] + size, self.low, self.high)
 
     def leaving(self, size: int) -> int:
-        """The index before the last publications that have so many bytes together."""
-        for index in range(self.high, self.low, -1):
-            if size <= 0:
-                return index
-            size -= weigh(self.publications[index - 1 : index])
-        return self.low
+        """The index before the last publications that have so many bytes together, or before all."""
+        sums = self.whole.sums
+        return max(self.low, bisect_right(sums, sums[self.high] - size, self.low, self.high + 1) - 1)
+
+    def publications(self) -> list[Publication]:
+        return self.whole.publications[self.low : self.high]
 
     def listed(self) -> list[bytes]:
         """The client's ids."""
@@ -87,18 +121,18 @@ class Backlog:
         return self.length
 
     def __iter__(self) -> Iterator[Publication]:
-        return (p for piece in self._pieces for p in islice(piece.publications, piece.low, piece.high))
+        return (p for piece in self._pieces for p in islice(piece.whole.publications, piece.low, piece.high))
 
     def append(self, publications: list[Publication], ids: list[bytes]) -> None:
         """Lists that nobody changes from now on."""
-        self.share(publications, ids, OWN, weigh(publications))
+        self.share(_weighed(publications), ids, OWN)
 
-    def share(self, publications: list[Publication], ids: list[Any], place: int, size: int) -> None:
+    def share(self, whole: Weighed, ids: list[Any], place: int) -> None:
         """The same, with the ids of routes that list the client at `place`."""
-        if count := len(publications):
-            self._pieces.append(Piece(publications, ids, place, 0, count, size))
+        if count := len(whole.publications):
+            self._pieces.append(Piece(whole, ids, place, 0, count, whole.size))
             self.length += count
-            self.size += size
+            self.size += whole.size
 
     def take(self, count: int, size: int) -> tuple[list[Publication], list[bytes]]:
         """The oldest `count` at most, or as many as have `size` bytes, but one; and the ids beside them."""
@@ -110,7 +144,7 @@ class Backlog:
             if first.size > size:
                 end = min(end, first.fitting(size))
             piece = self._remove(end)
-            publications += piece.publications[piece.low : piece.high]
+            publications += piece.publications()
             ids += piece.listed()
             size -= piece.size
         return publications, ids

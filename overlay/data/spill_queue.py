@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grapevine.wire.messages import Publication
-from overlay.data.backlog import weigh
+from overlay.data.backlog import Weighed, weigh
 
 if TYPE_CHECKING:
     from overlay.data.client import Client
@@ -74,9 +74,10 @@ class SpillQueue:
         runs, self._runs, self._length, self._size = self._runs, [], 0, 0
         shared: dict[Deliveries, None] = {}
         for run in runs:
+            whole = Weighed(run.publications, run.size)
             for deliveries, place in run.dormant:
                 if deliveries.spill is self:  # it has not ended meanwhile
-                    deliveries.backlog.share(run.publications, run.ids, place, run.size)
+                    deliveries.backlog.share(whole, run.ids, place)
                     shared[deliveries] = None
         for deliveries in shared:
             deliveries.shed()

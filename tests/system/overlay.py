@@ -21,16 +21,22 @@ SOON_S = 30.0  # until what must happen has happened, on a busy machine too
 TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
+given: set[int] = set()  # a port that was given is free until its daemon listens: it must not be given twice
+
+
 def free_port() -> int:
     """Below the ports that the system gives to outgoing connections, so that none of them takes it first."""
     while True:
         port = SystemRandom().randrange(15_000, 32_000)
+        if port in given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        given.add(port)
+        return port
 
 
 def eventually(condition: Callable[[], Any], timeout_s: float = SOON_S, every_s: float = 0.02) -> Any:

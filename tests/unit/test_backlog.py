@@ -69,6 +69,19 @@ def test_is_a_queue_with_two_ends(steps: list[tuple[str, int]]) -> None:
         assert [p.sequence for p in backlog] == model
 
 
+def test_equal_lists_of_several_backlogs_are_weighed_once() -> None:
+    """A reader that stops costs the others next to nothing, thirty of them as well."""
+    slow = [Backlog() for _ in range(3)]
+    many, ids = publications(0, 6)
+    for backlog in slow:
+        backlog.append(many.copy(), ids)
+        backlog.drop(2, newest=False)
+    assert len({id(piece.whole) for backlog in slow for piece in backlog._pieces}) == 1
+    other = Backlog()
+    other.append(many[1:], ids[1:])
+    assert other.size == weigh(many[1:])
+
+
 def full(on_slow: int) -> Deliveries:
     """Credit for two, room for three, seven to deliver."""
     deliveries = Deliveries(on_slow, 3)

@@ -227,7 +227,7 @@ def test_a_publisher_moves_and_is_seen(fed: Fed, tab: Tab) -> None:
         f"grapevine.model.name(p.at) === '{there}')",
         15,
     )
-    assert int(tab.text("#t-saved")) >= 1
+    tab.until("Number(document.querySelector('#t-saved').innerText) >= 1", 10)
 
 
 def test_a_slow_client_is_named_with_its_subscription(fed: Fed, tab: Tab) -> None:
