@@ -50,7 +50,7 @@ SUBSCRIPTIONS_MAX = 10_000  # of one client
 class FrontEndSubscription:
     __slots__ = (
         "client", "number", "channel", "parameters", "kept", "window",
-        "be", "sent", "taken", "told", "flight", "flight_bytes", "pulling",
+        "be", "sent", "taken", "acknowledged", "flight", "flight_bytes", "pulling",
     )  # fmt: skip
 
     def __init__(self, client: Session, message: SubscribeChannel) -> None:
@@ -60,7 +60,7 @@ class FrontEndSubscription:
         self.parameters = message.parameters
         self.kept = message.kept
         self.be = 0  # none before the back end has confirmed it
-        self.told = 0  # the cursor that the back end knows
+        self.acknowledged = 0  # the cursor that the back end knows
         self.begin(message)
 
     def begin(self, message: SubscribeChannel) -> None:
@@ -399,8 +399,8 @@ class FrontEnd(Quiet):
     def _tell_cursors(self, client: Session) -> None:
         moved = {}
         for fe in self.by_client[client].values():
-            if fe.kept and fe.be and fe.taken > fe.told:
-                moved[fe.be] = fe.told = fe.taken
+            if fe.kept and fe.be and fe.taken > fe.acknowledged:
+                moved[fe.be] = fe.acknowledged = fe.taken
         if moved and self.backend is not None:
             self._say(Cursors(client.name, tuple(moved.items())))
 

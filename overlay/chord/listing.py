@@ -48,7 +48,7 @@ class ChordListing:
             "source": client,
             "local": True,
             "anchor": self.core.name,
-            "told": [],
+            "announced_to": [],
             "covered": {},
         }
 
@@ -56,7 +56,7 @@ class ChordListing:
         for key, known in self.router.subscriptions.items():
             if is_called(name, *key):
                 topics = {topic: self._told(topic) for topic in sorted(self.router.topics(known.filter))}
-                return {**self._known(key), "not_told": {}, "roots": topics}
+                return {**self._known(key), "not_announced_to": {}, "roots": topics}
         return None
 
     def _told(self, topic: str) -> str:

@@ -25,7 +25,7 @@ class Client(Session):
         "_dropped_at",
         "_dropped_timer",
         "_introduced",
-        "_told_dropped",
+        "_reported_dropped",
         "advertisements",
         "deliveries",
         "ended",
@@ -61,7 +61,7 @@ class Client(Session):
         self.since = now
         self.stall_timer: Timer | None = None
         self._introduced: dict[int, str] = {}  # publishers whose names it has, with their broker's
-        self._told_dropped = 0
+        self._reported_dropped = 0
         self._dropped_at = 0.0  # not before, if nothing flows
         self._dropped_timer: Timer | None = None
         self._drained = drained
@@ -103,7 +103,7 @@ class Client(Session):
     def _send(self, link: Link) -> None:
         incoming, deliveries = self.incoming, self.deliveries
         flows = self.writable and deliveries.sendable
-        if deliveries.dropped != self._told_dropped:
+        if deliveries.dropped != self._reported_dropped:
             self._tell_dropped(link, flows)
         self.flush_marks(link, flows)
         if not flows:
@@ -119,13 +119,13 @@ class Client(Session):
                 chunk.ids,
             )
             self.core.out.batch(link.number, deliver, chunk)
-            incoming.tell()
+            incoming.acknowledge()
 
     def _tell_dropped(self, link: Link, flows: bool) -> None:
         """Before what it gets next, else once in a while: who reads nothing need not hear of each loss."""
         now = self.core.now
         if flows or now >= self._dropped_at:
-            self._told_dropped = self.deliveries.dropped
+            self._reported_dropped = self.deliveries.dropped
             self._dropped_at = now + DROPPED_S
             self.core.send(Dropped(self.deliveries.dropped), link)
         elif self._dropped_timer is None:

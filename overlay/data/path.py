@@ -61,8 +61,8 @@ class Publications(Quiet):
         self._fans_at = -1
         self._key_of: Callable[[Attributes], object] | None = None
         self._names_at = -1
-        self._told: dict[int, set[Client]] = {}
-        self._told_at = -1
+        self._named_to: dict[int, set[Client]] = {}
+        self._named_at = -1
         self._phase = 0
         self.plane = 0  # what local publishers' are stamped with
         self.stage: Stage | None = None  # of an overlay that asks before it routes
@@ -382,22 +382,22 @@ class Publications(Quiet):
         """The clients hear the publisher's name before its first publication."""
         if (known := self.router.introduction(publisher)) is None:
             return
-        told = self._told_of(publisher)
-        if not told.issuperset(fan.clients):
+        clients = self._named_clients(publisher)
+        if not clients.issuperset(fan.clients):
             for client in fan.clients:
-                if client not in told:
+                if client not in clients:
                     client.introduce(publisher, known.publisher_name, known.home_name)
-                    told.add(client)
+                    clients.add(client)
         fan.named.add(publisher)
 
-    def _told_of(self, publisher: int) -> set[Client]:
-        """Clients that were told of this publisher since the tables last changed."""
-        if len(self._told) >= INTRODUCED and publisher not in self._told:
+    def _named_clients(self, publisher: int) -> set[Client]:
+        """Clients that know this publisher's name since the tables last changed."""
+        if len(self._named_to) >= INTRODUCED and publisher not in self._named_to:
             self.local.generation += 1  # fans too are made anew, and who is still there is named again
-        if self._told_at != self.local.generation:
-            self._told_at = self.local.generation
-            self._told.clear()
-        return self._told.setdefault(publisher, set())
+        if self._named_at != self.local.generation:
+            self._named_at = self.local.generation
+            self._named_to.clear()
+        return self._named_to.setdefault(publisher, set())
 
     def status(self) -> Status:
         return {

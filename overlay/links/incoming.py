@@ -23,7 +23,7 @@ EVERY_CUT = 2**63
 class Incoming:
     __slots__ = (
         "_moved",
-        "_told",
+        "_acknowledged",
         "_unkept",
         "_unlisted",
         "cuts",
@@ -54,7 +54,7 @@ class Incoming:
         self._unkept: deque[int] | None = None
         self._unlisted: deque[tuple[int, int]] = deque()
         self._moved = moved
-        self._told = 0  # how far the peer knows the settled mark
+        self._acknowledged = 0  # how far the peer knows the settled mark
 
     @property
     def credit(self) -> int:
@@ -113,17 +113,17 @@ class Incoming:
         self.advance()
 
     @property
-    def untold(self) -> int:
+    def unacknowledged(self) -> int:
         """Settled, and the peer may not know it."""
-        return self.settled - self._told
+        return self.settled - self._acknowledged
 
-    def tell(self) -> None:
+    def acknowledge(self) -> None:
         """The marks leave."""
         self.moved = False
-        self._told = self.settled
+        self._acknowledged = self.settled
 
     def marks(self, epoch: int, cuts_seen: int) -> Marks:
-        self.tell()
+        self.acknowledge()
         self.kept_moved = False
         cuts = tuple(self.cuts)
         marks = self.received, self.settled, self.credit, self.persisted
@@ -178,7 +178,7 @@ class Incoming:
             record.incoming = None
         self.records.clear()
         self.cuts.clear()
-        self.cuts_first = self.received = self.settled = self._told = self.open = 0
+        self.cuts_first = self.received = self.settled = self._acknowledged = self.open = 0
         if self._unkept is not None:
             self._unkept = deque()
             self._unlisted.clear()

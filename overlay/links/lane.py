@@ -96,7 +96,7 @@ class Lane:
         incoming, now = self.incoming, self.core.now
         if not incoming.moved or (flows and not incoming.cuts and not incoming.kept_moved):
             return
-        if incoming.cuts or now >= self.marks_at or incoming.untold * PRESSING >= incoming.window:
+        if incoming.cuts or now >= self.marks_at or incoming.unacknowledged * PRESSING >= incoming.window:
             self.send_marks(link)
         elif self.marks_timer is None:
             self.marks_timer = self.core.timers.at(self.marks_at, self._marks_due)
@@ -136,7 +136,7 @@ def flush_batches(lane: Lane) -> None:
                 incoming.credit,
             )
             core.out.batch(link.number, _batch(lane.lane_number, head, chunk), chunk)
-            incoming.tell()
+            incoming.acknowledge()
 
 
 def _batch(lane: int, head: tuple[int, int, int, int, int], chunk: Chunk) -> Batch:

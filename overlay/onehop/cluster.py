@@ -64,7 +64,7 @@ class Cluster(Quiet):
         self._since: dict[int, float] = {}  # members that cannot be reached, and since when
         self._serving: set[int] = set()  # dispatchers that have acknowledged that we serve
         self._asked: set[int] = set()  # to acknowledge it
-        self._told_serving = False
+        self._reported_serving = False
         self._tick = 0
         self._written: tuple[str, ...] = ()
         self._stamps = count(1)
@@ -304,8 +304,8 @@ class Cluster(Quiet):
                 found = self.get(entry.owner)
                 if found is None or not found.reachable or not found.tabled:
                     return
-        if not self._told_serving:
-            self._told_serving = True
+        if not self._reported_serving:
+            self._reported_serving = True
             self.change(replace(self.own, state=SERVING), now)
         waiting = [entry.owner for entry in self.living_dispatchers() if entry.owner not in self._serving]
         for member in map(self.get, waiting):

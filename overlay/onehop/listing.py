@@ -58,7 +58,7 @@ class OneHopListing:
             "source": mine.client.name,
             "local": True,
             "anchor": self.core.name,
-            "told": sorted(names.get(matcher, str(matcher)) for matcher in mine.holders),
+            "announced_to": sorted(names.get(matcher, str(matcher)) for matcher in mine.holders),
             "covered": {},
         }
 
@@ -69,7 +69,7 @@ class OneHopListing:
     def explained(self, name: str) -> Row | None:
         for mine in self.placing.subscriptions.values():
             if is_called(name, self.core.id, mine.serial):
-                return {**self._known(mine), "not_told": {}}
+                return {**self._known(mine), "not_announced_to": {}}
         return None
 
     def advertisements_known(self, publisher: str, everywhere: bool) -> tuple[int, Iterable[Row]]:

@@ -5,11 +5,11 @@
 * Each time that the link to a matcher comes up the home registers anew: a number that it never gives twice,
   and everything is placed again. Answers carry the number, and a dispatcher believes an answer only if it has
   every home's, not older than the home has said.
-* When the link to a matcher goes down, every dispatcher that can be reached is told from which registration
+* When the link to a matcher goes down, every dispatcher that can be reached is sent from which registration
   on the matcher counts (Avoid), and says so. A subscription is confirmed when every matcher that it meets has
   it, and every dispatcher has said so of those that cannot be reached. What is confirmed later than that
   cannot be missed by an answer under an old registration; what the next registration has is complete.
-* A dispatcher that comes later is told the same when its link comes up, before it counts.
+* A dispatcher that comes later is sent the same when its link comes up, before it counts.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Placing(Quiet):
         self.broad = 0
         self._waiting: dict[Local, None] = {}  # for their confirmation
         self._acknowledged: dict[tuple[int, int], int] = {}  # (matcher, dispatcher) -> what it has said
-        self._told: dict[int, tuple[int, int, int]] = {}  # stamp -> matcher, dispatcher, number
+        self._unacknowledged: dict[int, tuple[int, int, int]] = {}  # stamp -> matcher, dispatcher, number
         self._stamps = count(1)
 
     def attach(self, core: Core) -> None:
@@ -216,19 +216,21 @@ class Placing(Quiet):
 
     def _tell(self, matcher: int, member: Member) -> None:
         stamp, number = next(self._stamps), self.at[matcher].number
-        self._told[stamp] = (matcher, member.id, number)
+        self._unacknowledged[stamp] = (matcher, member.id, number)
         member.tell(Avoid(stamp, matcher, number))
 
     def _dispatcher_met(self, member: Member) -> None:
         """Control may have been lost with its link: it hears all again, and that it was all."""
-        self._told = {stamp: told for stamp, told in self._told.items() if told[1] != member.id}
+        self._unacknowledged = {
+            stamp: sent for stamp, sent in self._unacknowledged.items() if sent[1] != member.id
+        }
         for matcher in self.at:
             self._tell(matcher, member)
         member.tell(Avoid(0, 0, 0))
 
     def on_avoided(self, member: Member, message: Avoided, now: float) -> None:
-        if (told := self._told.pop(message.stamp, None)) is not None and told[1] == member.id:
-            matcher, _, number = told
+        if (sent := self._unacknowledged.pop(message.stamp, None)) is not None and sent[1] == member.id:
+            matcher, _, number = sent
             self._acknowledged[matcher, member.id] = max(
                 self._acknowledged.get((matcher, member.id), 0), number
             )
@@ -244,7 +246,9 @@ class Placing(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Member):
-            self._told = {stamp: told for stamp, told in self._told.items() if told[1] != session.id}
+            self._unacknowledged = {
+                stamp: sent for stamp, sent in self._unacknowledged.items() if sent[1] != session.id
+            }
 
     def registration_at(self, matcher: int) -> int:
         """From which registration on the matcher's answers have our own clients; 0: none yet."""

@@ -30,14 +30,14 @@ DEADLINE_S = 10.0  # for all answers; whoever is silent is taken as gone
 class Ban:
     """`complete` while everybody that should has obeyed: nobody was out of reach or silent."""
 
-    __slots__ = ("broker", "complete", "done", "left", "others_done", "told")
+    __slots__ = ("asked", "broker", "complete", "done", "left", "others_done")
 
     def __init__(self, broker: int, done: Callable[[float], None]) -> None:
         self.broker = broker
         self.done: Callable[[float], None] | None = done
         self.others_done = False
         self.complete = True
-        self.told: list[Peer] = []
+        self.asked: list[Peer] = []
         self.left: list[tuple[Outgoing, int]] = []  # must have settled so far
 
 
@@ -122,12 +122,12 @@ class Bans(Quiet):
             lambda gather, later: self._others(operation, gather, later)
         )
         due = [p for p in peers_of(self.core).values() if p is not source and hops > 0]
-        ban.told = [p for p in due if p.link is not None]
-        ban.complete = len(due) == len(ban.told)
-        for peer in ban.told:
+        ban.asked = [p for p in due if p.link is not None]
+        ban.complete = len(due) == len(ban.asked)
+        for peer in ban.asked:
             gather.wait_for(peer)
-        if ban.told:
-            self.core.tell(BypassBan(*operation, broker, hops), *ban.told)
+        if ban.asked:
+            self.core.tell(BypassBan(*operation, broker, hops), *ban.asked)
         gather.deadline = self.core.timers.at(now + DEADLINE_S, gather.expire)
         gather.start(now)
         lifetime = DEADLINE_S + 2 * self.core.settings.links.lost_after_s
@@ -192,8 +192,8 @@ class Bans(Quiet):
         banned[ban.broker] -= 1
         if not banned[ban.broker]:
             del banned[ban.broker]
-        if hops > 0 and ban.told:
-            self.core.tell(BypassAllowed(*operation, hops), *ban.told)
+        if hops > 0 and ban.asked:
+            self.core.tell(BypassAllowed(*operation, hops), *ban.asked)
 
     def _map_changed(self, now: float) -> None:
         """Who is gone from the map has left."""
@@ -203,7 +203,7 @@ class Bans(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         for ban in self._bans.values():
-            ban.told = [peer for peer in ban.told if peer is not session]
+            ban.asked = [peer for peer in ban.asked if peer is not session]
 
     def validate(self) -> None:
         for broker, count in self.shortcuts.banned.items():

@@ -6,7 +6,7 @@
                   (bans.py); MoveReady comes back; A greets B over a link that is not of the tree yet
   update          A decides, writes down its new parent, and says MoveTurn: to B, which passes it on along
                   the path back to N. What lies behind A is announced over the new link in the ordinary
-                  way, and on the path the word from the new side ends the one from the old; MoveTold
+                  way, and on the path the word from the new side ends the one from the old; MoveAnnounced
                   follows the last
   switch          each broker on the path moves its publishers to the new plane (planes.py) and reports it
                   by MoveSwitched, N first, up to A
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grapevine.wire.mesh import MoveBroken, MoveEnd, MoveSwitched, MoveTold, MoveTurn
+from grapevine.wire.mesh import MoveAnnounced, MoveBroken, MoveEnd, MoveSwitched, MoveTurn
 from overlay.behaviour import Status
 from overlay.core import Core
 from overlay.links.session import Session
@@ -54,7 +54,7 @@ class Moves(MovePreparation):
         self.planes = planes
         self.moved = 0
         planes.switched = self._switched
-        planes.told_again = self._repeat_told
+        planes.tables_sent_again = self._repeat_announced
         self.sync.forget_shadows.append(self._tables_sent)
         self.sync.forget_stale.append(self._synced)
         self.advertisements.turned = self._advertisement_turned
@@ -62,7 +62,7 @@ class Moves(MovePreparation):
     def attach(self, core: Core) -> None:
         super().attach(core)
         core.on(MoveTurn, self.on_turn)
-        core.on(MoveTold, self.on_told)
+        core.on(MoveAnnounced, self.on_announced)
         core.on(MoveSwitched, self.on_switched)
         core.on(MoveEnd, self.on_end)
         core.on(MoveBroken, self.on_broken)
@@ -133,10 +133,10 @@ class Moves(MovePreparation):
             self.state.turned_advertisements.append((key, before))
 
     def _tables_sent(self, peer: Peer, now: float) -> None:
-        """The new parent's advertisements are in, and it was told the subscriptions that overlap them."""
+        """The new parent's advertisements are in, and it has heard the subscriptions that overlap them."""
         state = self.state
         if state is not None and state.turned and not state.place and peer.id == state.new:
-            self.core.tell(MoveTold(*state.operation), peer)
+            self.core.tell(MoveAnnounced(*state.operation), peer)
 
     def _synced(self, peer: Peer, now: float) -> None:
         """The new parent's tables are in, at the mover, and whoever must know of its side does. At the new
@@ -144,22 +144,22 @@ class Moves(MovePreparation):
         state = self.state
         if state is not None and state.turned and peer.id == state.new:
             if not state.place or state.last:
-                self._told(state, now)
+                self._announced(state, now)
 
-    def on_told(self, peer: Peer, message: MoveTold, now: float) -> None:
+    def on_announced(self, peer: Peer, message: MoveAnnounced, now: float) -> None:
         state = self._of(message)
         if state is not None and state.turned and peer.id == state.new:
-            self._told(state, now)
+            self._announced(state, now)
 
-    def _told(self, state: MoveState, now: float) -> None:
+    def _announced(self, state: MoveState, now: float) -> None:
         """What the new side has not repeated is no longer called for here."""
-        state.told = True
+        state.announced = True
         if state.place > 1 and (old := self._peer(state.old)) is not None:
             for entry in self.subscriptions.table.of(old):
                 if entry.source is old and state.mover in entry.item.path:
                     self.subscriptions.forget(entry, old, now)
-            self.core.tell(MoveTold(*state.operation), old)
-        self.planes.tables_told(now)
+            self.core.tell(MoveAnnounced(*state.operation), old)
+        self.planes.tables_complete(now)
 
     # --- switch and wrap-up ---------------------------------------------------------------------------
 
@@ -223,9 +223,9 @@ class Moves(MovePreparation):
     def _broken(self, state: MoveState, source: Peer | None, now: float) -> None:
         """Somebody has lost a part of the old plane: all others must know before anything of it settles."""
         brokers = (state.old, state.new) if state.place > 1 else (state.new,)
-        told = [p for p in map(self._peer, brokers) if p is not None and p is not source]
-        if told:
-            self.core.tell(MoveBroken(*state.operation), *told)
+        others = [p for p in map(self._peer, brokers) if p is not None and p is not source]
+        if others:
+            self.core.tell(MoveBroken(*state.operation), *others)
         self.planes.broken(now)
 
     def link_up(self, session: Session, now: float) -> None:
@@ -246,11 +246,11 @@ class Moves(MovePreparation):
             state.incarnations[session.id] = session.incarnation
             self._broken(state, session, now)
 
-    def _repeat_told(self, session: Session) -> None:
+    def _repeat_announced(self, session: Session) -> None:
         """After the tables."""
         state = self.state
-        if state is not None and state.told and state.place > 1 and session.id == state.old:
-            self.core.tell(MoveTold(*state.operation), session)
+        if state is not None and state.announced and state.place > 1 and session.id == state.old:
+            self.core.tell(MoveAnnounced(*state.operation), session)
 
     def link_down(self, session: Session, now: float) -> None:
         state = self.state

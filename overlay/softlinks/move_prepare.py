@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from grapevine.wire.mesh import (
     MoveAbort,
+    MoveAnnounced,
     MoveBroken,
     MoveEnd,
     MoveInit,
     MoveReady,
     MoveSwitched,
-    MoveTold,
 )
 from grapevine.wire.messages import Hello
 from overlay.behaviour import Quiet
@@ -153,8 +153,8 @@ class MovePreparation(Quiet):
         return ""
 
     def _decide(self, state: MoveState, now: float) -> None:
-        """Not before the old parent has confirmed all that it was told: who has been told a subscription is
-        confirmed must find it in the old plane too."""
+        """Not before the old parent has confirmed all that was announced to it: who has heard that a
+        subscription is confirmed must find it in the old plane too."""
         if self.state is not state or state.turned:
             return
         old, new = self._peer(state.old), self.staged.sessions.get(state.new)
@@ -225,7 +225,7 @@ class MovePreparation(Quiet):
             self.staged.give_up(now)
 
     def _of(
-        self, message: MoveReady | MoveAbort | MoveTold | MoveSwitched | MoveEnd | MoveBroken
+        self, message: MoveReady | MoveAbort | MoveAnnounced | MoveSwitched | MoveEnd | MoveBroken
     ) -> MoveState | None:
         operation = (message.origin, message.incarnation, message.number)
         state = self.state

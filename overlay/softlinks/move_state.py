@@ -16,8 +16,8 @@ class MoveState:
     """The move that this broker takes part in, at `place` of its path."""
 
     __slots__ = (
-        "ban", "banned", "behind_switched", "done", "incarnations", "onward", "operation", "path", "place",
-        "refusal", "switched", "told", "turned", "turned_advertisements",
+        "announced", "ban", "banned", "behind_switched", "done", "incarnations", "onward", "operation",
+        "path", "place", "refusal", "switched", "turned", "turned_advertisements",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, path: tuple[int, ...], place: int) -> None:
@@ -29,7 +29,7 @@ class MoveState:
         self.onward = False  # those after us on the path are ready
         self.refusal = ""
         self.turned = False
-        self.told = False
+        self.announced = False
         self.switched = False
         self.behind_switched = place == 1  # those between us and N have reported
         self.turned_advertisements: list[tuple[Key, Session]] = []

@@ -29,7 +29,7 @@ class Neighbourhoods(Quiet):
         self.changed: list[Callable[[float], None]] = []
         # Told the addresses of a parent that is lost and of those beyond it.
         self.parent_lost: Callable[[tuple[str, ...]], None] = lambda addresses: None
-        self._told: dict[Peer, Branch] = {}
+        self._sent: dict[Peer, Branch] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -51,7 +51,7 @@ class Neighbourhoods(Quiet):
             self._tell(session)
 
     def link_down(self, session: Session, now: float) -> None:
-        self._told.pop(session, None)  # type: ignore[call-overload]
+        self._sent.pop(session, None)  # type: ignore[call-overload]
 
     def link_lost(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
@@ -78,8 +78,8 @@ class Neighbourhoods(Quiet):
         core = self.core
         hidden = {peer.id, *(other.id for other in peers_of(core).values() if not other.ever_synced)}
         branch = self.master.branch_for(hidden, Nearby(core.id, core.name, self.handshake.addresses))
-        if self._told.get(peer) != branch:
-            self._told[peer] = branch
+        if self._sent.get(peer) != branch:
+            self._sent[peer] = branch
             core.tell(Neighbourhood(branch), peer)
 
     def status(self) -> Status:
@@ -87,4 +87,4 @@ class Neighbourhoods(Quiet):
 
     def validate(self) -> None:
         self.master.validate()
-        assert all(peer.link is not None for peer in self._told)
+        assert all(peer.link is not None for peer in self._sent)

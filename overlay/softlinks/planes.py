@@ -61,7 +61,7 @@ class Plane:
     """`old` and `new` are where the mover's side was and is; at the mover itself, its neighbours then and
     now. Either may be missing for a while."""
 
-    __slots__ = ("again", "gone", "mover", "new", "number", "old", "settled_at", "told", "was", "waiting")
+    __slots__ = ("again", "complete", "gone", "mover", "new", "number", "old", "settled_at", "was", "waiting")
 
     def __init__(self, number: int, mover: int, old: Peer | None, new: Peer | None, was: Matcher) -> None:
         self.number = number
@@ -70,7 +70,7 @@ class Plane:
         self.new = new
         self.was = was  # what the tables said of the mover's side
         self.settled_at: list[tuple[Outgoing, int]] = []
-        self.told = False  # the new tables are complete
+        self.complete = False  # the new tables are complete
         self.waiting: dict[Session, Waiting] | None = {}  # None: we stamp
         self.again: list[tuple[Publication, Excluded, Settling]] = []  # lost with the old plane
         self.gone = False  # nobody takes anything on the old side any more
@@ -96,9 +96,9 @@ class Planes(Quiet):
         self.forwarding = forwarding
         self.shortcuts = shortcuts
         self.plane: Plane | None = None
-        # Set by Moves: we stamp from now on; the tables were told again on this link.
+        # Set by Moves: we stamp from now on; the tables were sent again on this link.
         self.switched: Callable[[float], None] = lambda now: None
-        self.told_again: Callable[[Session], None] = lambda session: None
+        self.tables_sent_again: Callable[[Session], None] = lambda session: None
         self._looking = False
 
     def attach(self, core: Core) -> None:
@@ -136,10 +136,10 @@ class Planes(Quiet):
             self.plane.old = peer
         self._changed()
 
-    def tables_told(self, now: float) -> None:
+    def tables_complete(self, now: float) -> None:
         """All that lies behind the mover is known from the new side."""
         if self.plane is not None:
-            self.plane.told = True
+            self.plane.complete = True
             self._look_soon(now)
 
     def end(self, now: float) -> None:
@@ -228,7 +228,7 @@ class Planes(Quiet):
         elif stamp == plane.number:
             groups = [group for group in groups if not self._turns(plane, group) or group.side is plane.new]
             if back is plane.new:
-                groups += self._untold(plane)
+                groups += self._unheard(plane)
         else:
             groups = self._in_old(plane, back, groups, content)
         wanted = [group for group in groups if excluded.isdisjoint(group.path)]
@@ -242,7 +242,7 @@ class Planes(Quiet):
             kept.append(Group(-1, (old.id,), old))
         return kept
 
-    def _untold(self, plane: Plane) -> list[Group]:
+    def _unheard(self, plane: Plane) -> list[Group]:
         """What lies behind the mover was announced anew, and should the old side's link be broken we may not
         have heard who wants it there: it gets everything that comes from the new side."""
         old = plane.old
@@ -271,7 +271,7 @@ class Planes(Quiet):
         if plane is None or plane.waiting is None:
             return
         plane.settled_at = [(out, position) for out, position in plane.settled_at if out.settled < position]
-        if plane.told and self.empty(plane):
+        if plane.complete and self.empty(plane):
             self._send_again(plane, now)
             self._changed()
             self._release(plane, now)
@@ -346,7 +346,7 @@ class Planes(Quiet):
         return hops
 
     def link_up(self, session: Session, now: float) -> None:
-        self.told_again(session)
+        self.tables_sent_again(session)
 
     def link_down(self, session: Session, now: float) -> None:
         if self.plane is not None and session in self.plane.affected:

@@ -171,7 +171,7 @@ class Advertisements(Quiet):
             self.arrived(entry, source, now)
 
     def relieve(self, key: Key, source: Session, now: float) -> None:
-        """No more come from there: withdraw what was told because of it alone."""
+        """No more come from there: withdraw what was announced because of it alone."""
         item = self._let_go(key, source)
         if item is None or not isinstance(source, Peer):
             return
@@ -209,7 +209,7 @@ class Advertisements(Quiet):
         elif change is Change.MOVED:
             self._place(entry, now)
         elif shadowed and isinstance(source, Peer) and not source.will_tell(entry.source):
-            self._announce(entry, source)  # it knew better until now; from here on it must be told
+            self._announce(entry, source)  # it knew better until now; from here on it must be announced
         if (counted or shadowed) and isinstance(source, Peer):  # its word may have counted before
             self.departed(entry, source, now)
         if change is Change.GONE:

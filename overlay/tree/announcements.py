@@ -22,7 +22,7 @@ Find = Callable[[Peer, int], "Announcement | None"]  # what stands for an item o
 
 
 class Announcement:
-    """One item told to one neighbour."""
+    """One item announced to one neighbour."""
 
     __slots__ = ("confirmed", "counted", "find", "stamp", "waiters")
 
@@ -83,7 +83,7 @@ class Announcements(Quiet):
             self.sync.check(peer, now)
 
     def all_confirmed(self, peer: Peer) -> bool:
-        """Whether it has confirmed everything that it was told."""
+        """Whether it has confirmed everything that was announced to it."""
         return not self._open.get(peer)
 
     def confirmation(self, peer: Peer, stamp: int) -> Gather:

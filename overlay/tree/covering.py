@@ -1,4 +1,4 @@
-"""SPEC T3: which subscriptions one neighbour has been told, and which it need not be told.
+"""SPEC T3: which subscriptions are announced to one neighbour, and which need not be.
 
 A subscription is suppressed on a link only by an announced one that covers it *and has the same anchor
 at the receiver*: with soft links the receiver sends to anchors, so a coverer behind another anchor
@@ -16,31 +16,31 @@ from overlay.tree.peer import Peer
 
 
 class Announced:
-    """The state of one link. Numbers are subscriptions of the broker's table. `tell` and `untell` send;
+    """The state of one link. Numbers are subscriptions of the broker's table. `send` and `withdraw` send;
     `covering` and `covered` ask the index; `anchor` says which anchor the receiver would see."""
 
     def __init__(
         self,
         peer: Peer,
-        tell: Callable[[int, Peer], Announcement],
-        untell: Callable[[int, Peer, Announcement, float], None],
+        send: Callable[[int, Peer], Announcement],
+        withdraw: Callable[[int, Peer, Announcement, float], None],
         covering: Callable[[int], Iterable[int]],
         covered: Callable[[int], Iterable[int]],
         anchor: Callable[[int], int],
     ) -> None:
         self.peer = peer
-        self.told: dict[int, Announcement] = {}
-        self.anchors: dict[int, int] = {}  # of what was told: the anchor it was told with
+        self.announcements: dict[int, Announcement] = {}
+        self.anchors: dict[int, int] = {}  # of what is announced: the anchor that it was announced with
         self.coverer: dict[int, int] = {}  # suppressed -> the announced one that covers it
         self.covers: dict[int, dict[int, None]] = {}
-        self._tell = tell
-        self._untell = untell
+        self._send = send
+        self._withdraw = withdraw
         self._covering = covering
         self._covered = covered
         self._anchor = anchor
 
     def __contains__(self, number: int) -> bool:
-        return number in self.told or number in self.coverer
+        return number in self.announcements or number in self.coverer
 
     def add(self, number: int, gather: Gather | None, now: float) -> None:
         """The neighbour must know this subscription, itself or by a coverer."""
@@ -50,33 +50,34 @@ class Announced:
                 self._announce(number, now)
             else:
                 self._suppress(number, coverer)
-        self.told_by(number).notify(number, gather, self.peer)
+        self.announcement_of(number).notify(number, gather, self.peer)
 
     def confirmed(self) -> list[int]:
         """What the neighbour is known to know, itself or by a coverer."""
-        return [number for number in (*self.told, *self.coverer) if self.told_by(number).confirmed]
+        known = (*self.announcements, *self.coverer)
+        return [number for number in known if self.announcement_of(number).confirmed]
 
     def wait(self, number: int, gather: Gather) -> None:
-        """Let `gather` wait for what has been told already."""
+        """Let `gather` wait for what has been announced already."""
         if number in self:
-            self.told_by(number).notify(number, gather, self.peer)
+            self.announcement_of(number).notify(number, gather, self.peer)
 
     def remove(self, number: int, now: float) -> None:
         """The neighbour need not know it any more."""
         if (coverer := self.coverer.pop(number, None)) is not None:
             del self.covers[coverer][number]
-        elif (announcement := self.told.pop(number, None)) is not None:
+        elif (announcement := self.announcements.pop(number, None)) is not None:
             del self.anchors[number]
             self._adopt(self.covers.pop(number, {}), announcement, now)
-            self._untell(number, self.peer, announcement, now)
+            self._withdraw(number, self.peer, announcement, now)
 
     def repeat(self, number: int, now: float) -> None:
-        """Its path has changed: tell it anew, and whoever it covered under another anchor again too."""
+        """Its path has changed: send it anew, and whoever it covered under another anchor again too."""
         if (coverer := self.coverer.pop(number, None)) is not None:
             del self.covers[coverer][number]
             self.add(number, None, now)
-        elif (old := self.told.get(number)) is not None:
-            announcement = self.told[number] = self._tell(number, self.peer)
+        elif (old := self.announcements.get(number)) is not None:
+            announcement = self.announcements[number] = self._send(number, self.peer)
             announcement.waiters, old.waiters = old.waiters, []
             anchor = self._anchor(number)
             if self.anchors[number] != anchor:
@@ -94,46 +95,46 @@ class Announced:
         for number, gather in waiters:
             if number not in orphans:
                 former.waiters.append((number, gather))
-            elif (announcement := self.told_by(number)).confirmed:
+            elif (announcement := self.announcement_of(number)).confirmed:
                 gather.answer(self.peer, None, now)
             else:
                 announcement.waiters.append((number, gather))
 
-    def told_by(self, number: int) -> Announcement:
+    def announcement_of(self, number: int) -> Announcement:
         """What stands for it: its own announcement or its coverer's."""
-        return self.told[self.coverer.get(number, number)]
+        return self.announcements[self.coverer.get(number, number)]
 
     def _find_coverer(self, number: int) -> int | None:
         anchor = self._anchor(number)
         for other in self._covering(number):
-            if other != number and other in self.told and self.anchors[other] == anchor:
+            if other != number and other in self.announcements and self.anchors[other] == anchor:
                 return other
         return None
 
     def _announce(self, number: int, now: float) -> None:
         """Tell it, then withdraw what it makes superfluous."""
-        announcement = self.told[number] = self._tell(number, self.peer)
+        announcement = self.announcements[number] = self._send(number, self.peer)
         anchor = self.anchors[number] = self._anchor(number)
         for other in self._covered(number):
-            if other != number and other in self.told and self.anchors[other] == anchor:
+            if other != number and other in self.announcements and self.anchors[other] == anchor:
                 self._supersede(other, number, announcement, now)
 
     def _supersede(self, other: int, number: int, announcement: Announcement, now: float) -> None:
-        old = self.told.pop(other)
+        old = self.announcements.pop(other)
         del self.anchors[other]
         announcement.waiters += old.waiters
         old.waiters = []
         for suppressed in self.covers.pop(other, ()):
             self._suppress(suppressed, number)
         self._suppress(other, number)
-        self._untell(other, self.peer, old, now)
+        self._withdraw(other, self.peer, old, now)
 
     def _suppress(self, number: int, coverer: int) -> None:
         self.coverer[number] = coverer
         self.covers.setdefault(coverer, {})[number] = None
 
     def validate(self) -> None:
-        assert not self.told.keys() & self.coverer.keys(), self.peer
-        assert self.anchors.keys() == self.told.keys(), self.peer
+        assert not self.announcements.keys() & self.coverer.keys(), self.peer
+        assert self.anchors.keys() == self.announcements.keys(), self.peer
         for number, coverer in self.coverer.items():
-            assert coverer in self.told and number in self.covers[coverer], (self.peer, number)
+            assert coverer in self.announcements and number in self.covers[coverer], (self.peer, number)

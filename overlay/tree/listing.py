@@ -45,12 +45,12 @@ class TreeListing:
         return {"subscription": label(*entry.key, names), "filter": filter_text(entry.item.filter)}
 
     def _known(self, entry: SubscriptionEntry) -> Row:
-        """An entry of this broker's table: where it came from, who was told, and who was not and why."""
+        """An entry of this broker's table: where it came from, to whom it was announced or not, and why."""
         item, names = entry.item, self.core.names
-        told, covered = [], {}
+        announced_to, covered = [], {}
         for peer, announced in self.subscriptions.announced.items():
-            if entry.number in announced.told:
-                told.append(peer.name)
+            if entry.number in announced.announcements:
+                announced_to.append(peer.name)
             elif (coverer := announced.coverer.get(entry.number)) is not None:
                 covered[peer.name] = label(*self.subscriptions.table.entry(coverer).key, names)
         return {
@@ -58,7 +58,7 @@ class TreeListing:
             "source": entry.source.name,
             "local": isinstance(entry.source, Client),
             "anchor": names.get(item.path[0], f"{item.path[0]:016x}"),
-            "told": told,
+            "announced_to": announced_to,
             "covered": covered,
         }
 
@@ -74,9 +74,9 @@ class TreeListing:
         silent = [
             peer.name
             for peer in peers_of(self.core).values()
-            if peer is not entry.source and peer.name not in row["told"] and peer.name not in row["covered"]
+            if peer is not entry.source and not {peer.name} & {*row["announced_to"], *row["covered"]}
         ]
-        row["not_told"] = {
+        row["not_announced_to"] = {
             name: "no advertisement from there overlaps it"
             if all(name != side.name for side in sides)
             else "the link is down or being synchronised"

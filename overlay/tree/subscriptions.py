@@ -160,7 +160,7 @@ class Subscriptions(Quiet):
             self._move(entry, now)
             self._spread(entry, None, now)
         elif shadowed and isinstance(source, Peer):
-            self._tell_if_due(entry, source, now)  # it knew better until now; from here on it must be told
+            self._announce_if_due(entry, source, now)  # it knew better until now
         self._believe(entry, now)
         if isinstance(source, Peer):
             self.announcements.sync.check(source, now)
@@ -179,7 +179,7 @@ class Subscriptions(Quiet):
                 self.await_confirmation(entry.key, gather)
             gather.start(now)
 
-    # --- what neighbours are told -----------------------------------------------------------------------
+    # --- what is announced to neighbours ----------------------------------------------------------------
 
     def _spread(self, entry: SubscriptionEntry, gather: Gather | None, now: float) -> None:
         """Tell every neighbour that must know."""
@@ -204,7 +204,7 @@ class Subscriptions(Quiet):
 
     def _find(self, peer: Peer, number: int) -> Announcement | None:
         announced = self.announced.get(peer)
-        return announced.told_by(number) if announced is not None and number in announced else None
+        return announced.announcement_of(number) if announced is not None and number in announced else None
 
     def _eligible(self, entry: SubscriptionEntry) -> Iterator[Peer]:
         if self.flooding:
@@ -212,7 +212,7 @@ class Subscriptions(Quiet):
         else:
             sides = self.advertisements.sides(entry.item.filter)
         for side in sides:
-            if isinstance(side, Peer) and self._tellable(entry.number, side):
+            if isinstance(side, Peer) and self._announceable(entry.number, side):
                 yield side
 
     def _advertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
@@ -222,26 +222,26 @@ class Subscriptions(Quiet):
             filter = advertisement.item.filter
             for index in (self.local, self.remote):
                 for number in list(index.overlapping(filter)):
-                    if self._tellable(number, peer):
+                    if self._announceable(number, peer):
                         announced.add(number, None, now)
 
-    def _tellable(self, number: int, peer: Peer) -> bool:
+    def _announceable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
         if peer in entry.sources or peer.will_tell(entry.source):
             return False
         if entry.source.lost:
-            return False  # a tombstone stays told; told anew, a SyncDone would wait for it, and it for that
+            return False  # a tombstone stays announced; anew, a SyncDone would wait for it, and it for that
         return peer.may_be_told(entry.source)
 
-    def _tell_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
+    def _announce_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
         announced = self.announced.get(peer)
-        if announced is not None and self._tellable(entry.number, peer):
+        if announced is not None and self._announceable(entry.number, peer):
             if self.flooding or self._called_for(entry.number, peer):
                 announced.add(entry.number, None, now)
 
     def _unadvertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
-        """It no longer comes from `peer`: what was told there because of it alone is withdrawn. (Not on a
-        link that ends: its advertisements come from elsewhere now, its publications are not all through.)"""
+        """It no longer comes from `peer`: what was announced there because of it alone is withdrawn. (Not
+        on a link that ends: its advertisements come from elsewhere now, its publications may still come.)"""
         announced = self.announced.get(peer)
         if announced is not None and not self.flooding and not peer.retiring:
             for index in (self.local, self.remote):
@@ -252,7 +252,7 @@ class Subscriptions(Quiet):
     def _called_for(self, number: int, peer: Peer) -> bool:
         return self.advertisements.calls_for(peer, self.table.entry(number).item.filter)
 
-    def _tell(self, number: int, peer: Peer) -> Announcement:
+    def _announce(self, number: int, peer: Peer) -> Announcement:
         item = self.table.entry(number).item
         path = onward(item.path, self.core.id, self.delta)
         announcement = self.announcements.new(peer, self._find)
@@ -260,7 +260,7 @@ class Subscriptions(Quiet):
         self.core.tell(Subscribe(announcement.stamp, passed_on), peer)
         return announcement
 
-    def _untell(self, number: int, peer: Peer, announcement: Announcement, now: float) -> None:
+    def _withdraw(self, number: int, peer: Peer, announcement: Announcement, now: float) -> None:
         self.core.tell(Unsubscribe(*self.table.entry(number).key), peer)
         self.announcements.withdraw(peer, announcement, now)
 
@@ -287,11 +287,11 @@ class Subscriptions(Quiet):
         if session.tables_epoch != session.epoch:
             self.confirmed.pop(session, None)  # it has restarted
         self.announced[session] = Announced(
-            session, self._tell, self._untell, self._covering, self._covered, self._anchor
+            session, self._announce, self._withdraw, self._covering, self._covered, self._anchor
         )
         self.generation += 1
         for entry in list(self.table.by_key.values()):
-            self._tell_if_due(entry, session, now)
+            self._announce_if_due(entry, session, now)
 
     def link_down(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
@@ -327,7 +327,7 @@ class Subscriptions(Quiet):
             "count": len(self.table),
             "local": len(self.local),
             "anchors": len(self.groups),
-            "told": {peer.name: len(announced.told) for peer, announced in self.announced.items()},
+            "announced": {peer.name: len(one.announcements) for peer, one in self.announced.items()},
         }
 
     def validate(self) -> None:
@@ -340,5 +340,5 @@ class Subscriptions(Quiet):
         for peer, announced in self.announced.items():
             assert peer.link is not None, peer
             announced.validate()
-            for number in announced.told:
+            for number in announced.announcements:
                 assert peer is not self.table.entry(number).source, (peer, number)

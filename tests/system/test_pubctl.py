@@ -115,7 +115,11 @@ def test_what_is_known_of_clients_and_subscriptions(pubctl: Pubctl, overlay: Ove
         rows = pubctl.json("subs", "ls", "--table", "--at", "b3")["rows"]
         assert [len(row["covered"]) for row in sorted(rows, key=lambda row: str(row["filter"]))] == [0, 1]
         explained = pubctl.json("subs", "explain", "b3/1")["rows"]
-        assert {row["broker"]: row["told"] for row in explained} == {"b1": [], "b2": ["b1"], "b3": ["b2"]}
+        assert {row["broker"]: row["announced_to"] for row in explained} == {
+            "b1": [],
+            "b2": ["b1"],
+            "b3": ["b2"],
+        }
         pubctl("subs", "explain", "b3/9", code=6)
 
 

@@ -181,7 +181,7 @@ def test_listings(wires: Wires) -> None:
     assert ask("subs.ls", limit=-1)[0] == "usage"
     known = ask("subs.ls", broker="b", table=True)[1]["brokers"][0]["rows"]
     assert row_of(known, "x > 20", "filter")["covered"] == {"a": "c/1.1"}
-    assert row_of(known, "x > 10", "filter")["told"] == ["a"]
+    assert row_of(known, "x > 10", "filter")["announced_to"] == ["a"]
     advertised = ask("adv.ls")[1]["brokers"]
     assert row_of(advertised, "a")["rows"][0]["publisher"] == "quotes"
     assert ask("client.ls", broker="c")[1]["brokers"][0]["rows"][0]["subscriptions"] == 2
@@ -194,7 +194,7 @@ def test_a_subscription_is_explained_at_every_broker_that_knows_it(wires: Wires)
     at_b = row_of(body["brokers"], "b")
     assert at_b["source"] == "d"
     assert at_b["covered"] == {"a": "c/1.1"}
-    assert at_b["not_told"] == {"c": "no advertisement from there overlaps it"}
+    assert at_b["not_announced_to"] == {"c": "no advertisement from there overlaps it"}
     assert sorted(row["name"] for row in body["brokers"]) == ["b", "d"]
     assert ask("subs.explain", name="d/9")[0] == "not-found"
 

@@ -22,15 +22,15 @@ class World:
         self.sent: list[str] = []
         self.stamp = 0
         self.link = Announced(
-            Peer(core, 1, "n"), self.tell, self.untell, self.covering, self.covered, self.anchor
+            Peer(core, 1, "n"), self.send, self.withdraw, self.covering, self.covered, self.anchor
         )
 
-    def tell(self, number: int, peer: Peer) -> Announcement:
+    def send(self, number: int, peer: Peer) -> Announcement:
         self.sent.append(f"+{number}")
         self.stamp += 1
         return Announcement(self.stamp, False, lambda peer, number: None)
 
-    def untell(self, number: int, peer: Peer, announcement: Announcement, now: float) -> None:
+    def withdraw(self, number: int, peer: Peer, announcement: Announcement, now: float) -> None:
         self.sent.append(f"-{number}")
         for _, gather in announcement.waiters:
             gather.answer(peer, None, now)
@@ -105,7 +105,7 @@ def test_a_covered_one_waits_for_its_coverers_confirmation() -> None:
     assert not ends
     world.link.remove(1, 0.0)  # the coverer goes before it is confirmed: 2 waits for its own answer
     assert not ends
-    for number, waiting in world.link.told[2].waiters:
+    for number, waiting in world.link.announcements[2].waiters:
         assert number == 2
         waiting.answer(world.link.peer, None, 1.0)
     assert ends == [1.0]

@@ -21,7 +21,7 @@ KNOWN = (
     Column("broker", style="bold"),
     Column("subscription"),
     Column("source", "from"),
-    Column("told", "told to", listed),
+    Column("announced_to", "announced to", listed),
     Column("covered", "covered at", lambda pairs: listed(f"{at} by {by}" for at, by in pairs.items())),
     Column("filter"),
 )
@@ -34,7 +34,7 @@ def subs() -> None: ...
 @subs.command()
 @click.option("--at", metavar="BROKER", help="Of one broker only.")
 @click.option("--client", metavar="NAME", help="Of one client only.")
-@click.option("--table", is_flag=True, help="All that the brokers know, with who was told.")
+@click.option("--table", is_flag=True, help="All that the brokers know, with whom they were announced to.")
 @click.option("--limit", type=click.IntRange(min=0), help="Rows of one broker at most.  [default: 1000]")
 def ls(at: str | None, client: str | None, table: bool, limit: int | None) -> None:
     """The clients' subscriptions, or the brokers' tables of them."""
@@ -53,7 +53,7 @@ def ls(at: str | None, client: str | None, table: bool, limit: int | None) -> No
 @subs.command()
 @click.argument("subscription")
 def explain(subscription: str) -> None:
-    """What every broker knows of SUBSCRIPTION (as `subs ls` calls it: b3/7), and whom it told."""
+    """What every broker knows of SUBSCRIPTION (as `subs ls` calls it: b3/7), and to whom it announced it."""
     with opened() as channel:
 
         def produce() -> Result:
@@ -72,9 +72,9 @@ def _print(screen: Console, rows: list[Row]) -> None:
     for row in rows:
         came = f"client {row['source']}" if row["local"] else f"neighbour {row['source']}"
         screen.print(f"[bold]{row['broker']}[/bold]: from {came}, anchor {row['anchor']}")
-        for name in row["told"]:
-            screen.print(f"  -> {name}: told")
+        for name in row["announced_to"]:
+            screen.print(f"  -> {name}: announced")
         for name, coverer in row["covered"].items():
             screen.print(f"  -- {name}: covered by {coverer}, which is known there")
-        for name, why in row["not_told"].items():
-            screen.print(f"  -- {name}: not told, {why}")
+        for name, why in row["not_announced_to"].items():
+            screen.print(f"  -- {name}: not announced, {why}")

@@ -223,7 +223,7 @@ def _anchor_not_adjusted() -> list[Replacement]:
         self.core.tell(Subscribe(announcement.stamp, passed_on), peer)
         return announcement
 
-    return [(Subscriptions, "_tell", stuck)]
+    return [(Subscriptions, "_announce", stuck)]
 
 
 def _bypass_ban_ignored() -> list[Replacement]:

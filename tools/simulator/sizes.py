@@ -76,8 +76,8 @@ FIXED = (
 )
 REMEMBERED = ("Tombstones.missed",)  # until a timer
 CACHES = (
-    *("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._told", "Forwarding._sides"),
-    *("OneHopPublications._fans", "OneHopPublications._told"),
+    *("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._named_to", "Forwarding._sides"),
+    *("OneHopPublications._fans", "OneHopPublications._named_to"),
 )
 # Who is near, and the links between brokers: there without any client.
 MAPS = (

@@ -157,8 +157,8 @@ class MoveTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     path: MovePath
 
 
-class MoveTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """After MoveTurn: everything that lies behind the mover has been told on this link."""
+class MoveAnnounced(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """After MoveTurn: everything that lies behind the mover has been announced on this link."""
 
     kind: ClassVar[int] = 90
     gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
@@ -200,10 +200,10 @@ class MoveBroken(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 MoveMessage: TypeAlias = (
-    MoveInit | MoveReady | MoveAbort | MoveTurn | MoveTold | MoveSwitched | MoveEnd | MoveBroken
+    MoveInit | MoveReady | MoveAbort | MoveTurn | MoveAnnounced | MoveSwitched | MoveEnd | MoveBroken
 )
 MOVE: tuple[type[MoveMessage], ...] = (
-    MoveInit, MoveReady, MoveAbort, MoveTurn, MoveTold, MoveSwitched, MoveEnd, MoveBroken,
+    MoveInit, MoveReady, MoveAbort, MoveTurn, MoveAnnounced, MoveSwitched, MoveEnd, MoveBroken,
 )  # fmt: skip
 MeshMessage: TypeAlias = (
     MoveMessage | Neighbourhood | Loads | SoftReady | BypassBan | BypassGone | BypassAllowed

@@ -58,8 +58,8 @@ class Result:
 
 class ChannelSubscriptionState:
     __slots__ = (
-        "number", "channel", "given", "parameters", "kept", "last", "taken", "told", "through", "queue",
-        "confirmed", "error", "trouble", "lost", "since", "deadline",
+        "number", "channel", "given", "parameters", "kept", "last", "taken", "acknowledged", "through",
+        "queue", "confirmed", "error", "trouble", "lost", "since", "deadline",
     )  # fmt: skip
 
     def __init__(
@@ -71,7 +71,7 @@ class ChannelSubscriptionState:
         self.parameters: dict[str, Any] = {}  # as the back end has taken them
         self.kept = kept
         self.last = -1 if after is None else after  # position of the last row that came
-        self.taken = self.told = max(self.last, 0)  # that the program has, and that the broker knows of
+        self.taken = self.acknowledged = max(self.last, 0)  # by the program, and to the broker
         self.through = self.taken  # everything up to here has come
         self.queue: deque[Result] = deque()
         self.confirmed = False
@@ -137,8 +137,8 @@ class Channels:
         return found
 
     def _tell(self, state: ChannelSubscriptionState, count: int) -> None:
-        if state.taken > state.told and (not state.queue or count >= TELL):
-            state.told = state.taken
+        if state.taken > state.acknowledged and (not state.queue or count >= TELL):
+            state.acknowledged = state.taken
             self.session.say(ChannelTaken(state.number, state.taken))
 
     def ask(self, verb: str, body: bytes) -> Ask:

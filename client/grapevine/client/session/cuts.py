@@ -13,13 +13,13 @@ from grapevine.wire.messages import CUT_NOT_ALLOWED, Cut
 
 
 class Cuts:
-    __slots__ = ("_entries", "may_publish", "seen", "told")
+    __slots__ = ("_entries", "may_publish", "seen", "acknowledged")
 
     def __init__(self) -> None:
         self.may_publish = ""  # the filter that the broker names as this client's limit
         self._entries: list[Cut] = []
         self.seen = 0  # of this epoch
-        self.told = 0  # how many the broker knows to be seen
+        self.acknowledged = 0  # how many the broker knows to be seen
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -42,7 +42,7 @@ class Cuts:
         self._entries.append(cut)
 
     def restart(self) -> None:
-        self.seen = self.told = 0
+        self.seen = self.acknowledged = 0
 
     def error(self, up_to: int | None = None) -> Error | None:
         """The error for everything cut (up to a sequence number), which is then forgotten."""

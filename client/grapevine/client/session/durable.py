@@ -92,7 +92,7 @@ class DurableReader:
         self._again_at: float | None = None
         # What the application says, from any thread: nothing here is replaced, only appended and taken.
         self._acked: deque[int] = deque()
-        self._up_to = self._up_to_told = 0
+        self._up_to = self._up_to_sent = 0
         self._refused: deque[tuple[int, float]] = deque()
         self._working: deque[int] = deque()
 
@@ -128,7 +128,7 @@ class DurableReader:
         """A link is up: open the place again, at the broker that has it."""
         self._asked = 0
         self.state = self._again_at = None
-        self._up_to_told = 0
+        self._up_to_sent = 0
         for said in (self._acked, self._refused, self._working):
             said.clear()
         if self._fresh or (self.home and broker_name != self.home):
@@ -187,7 +187,7 @@ class DurableReader:
             out.append(self._request())
         if self.state is None:
             return out
-        if self._acked or self._up_to > self._up_to_told or self._refused or self._working:
+        if self._acked or self._up_to > self._up_to_sent or self._refused or self._working:
             out.append(self._acknowledge())
         room = self.wanted.in_flight - len(self.queue)
         if not self._asked and room > 0:
@@ -197,11 +197,11 @@ class DurableReader:
 
     def _acknowledge(self) -> Acknowledge:
         refused = _all(self._refused)
-        self._up_to_told = self._up_to
+        self._up_to_sent = self._up_to
         return Acknowledge(
             self.stream,
             self.wanted.name,
-            self._up_to_told,
+            self._up_to_sent,
             _all(self._acked),
             tuple([offset for offset, _ in refused]),
             tuple([delay_s for _, delay_s in refused]),
@@ -217,7 +217,7 @@ class DurableReader:
     @property
     def owes(self) -> bool:
         """Something that the application said has not left."""
-        told = self._up_to <= self._up_to_told
+        told = self._up_to <= self._up_to_sent
         return not self.ended and (not told or bool(self._acked or self._refused or self._working))
 
     @property

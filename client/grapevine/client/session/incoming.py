@@ -63,22 +63,22 @@ class Incoming:
         "_targets",
         "consumed",
         "credit",
-        "credit_told",
+        "credit_granted",
         "duplicates",
         "names",
         "queued",
         "repeated",
         "subscriptions",
         "taken",
-        "taken_told",
+        "acknowledged",
         "touched",
         "window",
     )
 
     def __init__(self, window: int, deliver: Callable[[list[Message]], None] | None) -> None:
         self.window = window
-        self.taken = self.taken_told = 0
-        self.credit = self.credit_told = 0
+        self.taken = self.acknowledged = 0
+        self.credit = self.credit_granted = 0
         self.queued = self.consumed = 0  # entries put into queues, entries read from them, ever
         self.repeated = 0  # duplicates dropped here
         self.duplicates = Duplicates()
@@ -112,8 +112,8 @@ class Incoming:
 
     def restart(self) -> None:
         """A new epoch; `Attach` announced the free window."""
-        self.taken = self.taken_told = 0
-        self.credit = self.credit_told = self.free
+        self.taken = self.acknowledged = 0
+        self.credit = self.credit_granted = self.free
 
     def made_anew(self, gap: AttachmentGap) -> list[SubscriptionState]:
         """The session was lost, and with it what the broker had kept for us: who may have missed some."""
@@ -125,8 +125,8 @@ class Incoming:
 
     def owes_marks(self) -> bool:
         self.credit = max(self.credit, self.taken + self.free)
-        grown = self.credit - self.credit_told
-        return self.taken != self.taken_told or grown * 4 >= self.window
+        grown = self.credit - self.credit_granted
+        return self.taken != self.acknowledged or grown * 4 >= self.window
 
     def take(self, deliver: Deliver) -> bool:
         """False if publications before these are missing: the two sides disagree about the epoch."""

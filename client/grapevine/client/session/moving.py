@@ -299,8 +299,8 @@ class Moving:
         """Publications leave where they are to be published; cuts are acknowledged there."""
         session, place = self.session, self.place
         if isinstance(place, Away) and place.state == State.ATTACHED and place.epoch is not None:
-            if session.cuts.seen != session.cuts.told:
-                session.cuts.told = session.cuts.seen
+            if session.cuts.seen != session.cuts.acknowledged:
+                session.cuts.acknowledged = session.cuts.seen
                 place.out.append(wire.Marks(place.epoch, 0, 0, place.window, cuts_seen=session.cuts.seen))
             if not self.paused:
                 place.out += session.outgoing.batches(place.epoch, session.advertised.held_from())

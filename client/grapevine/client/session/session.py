@@ -152,7 +152,7 @@ class Session:
         self.events.append(Event("resumed" if attached.resumed else "attached"))
 
     def _resume(self, attached: wire.Attached) -> None:
-        self.incoming.taken_told = -1  # marks on their way were lost with the link
+        self.incoming.acknowledged = -1  # marks on their way were lost with the link
         self.out += (asked for asked in self.requests.asked.values() if not isinstance(asked, ADVERTISING))
         self.moving.resumed(self, attached)
 
@@ -297,7 +297,7 @@ class Session:
             return
         self.out += self.durables.outgoing(now)
         assert self._epoch is not None
-        if self.incoming.owes_marks() or (here and self.cuts.seen != self.cuts.told):
+        if self.incoming.owes_marks() or (here and self.cuts.seen != self.cuts.acknowledged):
             self._send_marks(self._epoch)
         if self._draining or not here or self.moving.paused:
             return
@@ -305,11 +305,11 @@ class Session:
 
     def _send_marks(self, epoch: int) -> None:
         incoming = self.incoming
-        taken = incoming.taken_told = incoming.taken
-        incoming.credit_told = incoming.credit
+        taken = incoming.acknowledged = incoming.taken
+        incoming.credit_granted = incoming.credit
         seen = 0
         if self.moving.here:
-            seen = self.cuts.told = self.cuts.seen
+            seen = self.cuts.acknowledged = self.cuts.seen
         self.out.append(wire.Marks(epoch, taken, taken, incoming.credit, cuts_seen=seen))
 
     # --- advertisements and subscriptions ---------------------------------------------------------
