@@ -17,8 +17,8 @@ from grapevine.wire.messages import CensusRequest, TraceRequest
 from overlay.administration.census import Spread
 from overlay.administration.reports import Row
 from overlay.chord.contacts import RingContacts
-from overlay.chord.membership import Membership
 from overlay.chord.path import ChordPath
+from overlay.chord.planes import Planes
 from overlay.chord.ring import distance
 from overlay.chord.topics import Refusal, key_of, topic_of
 from overlay.core import Core
@@ -30,10 +30,11 @@ NO_TOPIC, MALFORMED, WAITS = "no topic", "malformed", "waits"
 TO_ROOT, TO_MEMBERS = "towards its root", "members behind it"
 
 
-def on_arcs(membership: Membership, contacts: RingContacts) -> Spread:
+def on_arcs(planes: Planes, contacts: RingContacts) -> Spread:
     """Everybody on the ring, each once."""
 
     def spread(request: CensusRequest, came_from: Remote | None) -> list[tuple[Remote, CensusRequest]]:
+        membership = planes.membership
         here = membership.me.position
         end = here if came_from is None else request.end
         reach = distance(here, end) or 1 << 64

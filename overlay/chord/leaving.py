@@ -8,9 +8,7 @@ when nothing that came to it is unsettled.
 from __future__ import annotations
 
 from overlay.behaviour import Quiet
-from overlay.chord.membership import Membership
-from overlay.chord.path import ChordPath
-from overlay.chord.roots import Roots
+from overlay.chord.planes import Planes
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
 from overlay.links.readiness import Readiness
@@ -21,13 +19,11 @@ LOOK_S = 0.1
 class RingLeaving(Quiet):
     def __init__(
         self,
-        membership: Membership,
-        roots: Roots,
-        path: ChordPath,
+        planes: Planes,
         attachments: Attachments,
         readiness: Readiness,
     ) -> None:
-        self.membership, self.roots, self.path = membership, roots, path
+        self.planes = planes
         self.attachments, self.readiness = attachments, readiness
         self.handed_over = False
         self._quiet_since = 0.0
@@ -43,10 +39,10 @@ class RingLeaving(Quiet):
         self.core.timers.at(now + LOOK_S, self._again)
 
     def _look(self, now: float) -> None:
-        membership = self.membership
+        membership = self.planes.membership
         if self.core.leaving:
             self._maybe_finish(now)
-        elif membership.member and membership.known_before and self.roots.begin is not None:
+        elif membership.member and membership.known_before and self.planes.roots.begin is not None:
             self.readiness.become_ready(self.core, now)
 
     def leave(self, now: float) -> None:
@@ -56,27 +52,27 @@ class RingLeaving(Quiet):
         self.attachments.send_away(now)
 
     def _maybe_finish(self, now: float) -> None:
-        if self.core.clients or self.core.numbered or self.path.wants.unanswered:
+        if self.core.clients or self.core.numbered or self.planes.wants.unanswered:
             return
         if not self.handed_over:
             self.handed_over = True
-            self.roots.hand_over(self._handed_over, now)
+            self.planes.roots.hand_over(self._handed_over, now)
 
     def _handed_over(self, now: float) -> None:
         """The ring closes behind us; what still comes here goes to who has our topics."""
-        self.membership.leave(now)
+        self.planes.membership.leave(now)
         self._quiet_since = now
         self._wait(now)
 
     def _wait(self, now: float) -> None:
         """Until nothing that came here is unsettled and nobody sends more."""
         peers = self.core.peers.values()
-        busy = self.path.waits or any(
+        busy = self.planes.path.waits or any(
             lane.out.unsettled or lane.incoming.records for peer in peers for lane in peer.every_lane()
         )
         if busy:
             self._quiet_since = now
-        if now - self._quiet_since < 3 * self.membership.settings.stabilise_s:
+        if now - self._quiet_since < 3 * self.planes.membership.settings.stabilise_s:
             self.core.timers.at(now + LOOK_S, self._wait)
         else:
             self.core.finished = True

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from overlay.administration.labels import filter_text, is_called, label
 from overlay.administration.reports import Row
-from overlay.chord.membership import Membership
-from overlay.chord.roots import Roots
+from overlay.chord.planes import Planes
 from overlay.chord.router import ChordRouter
 from overlay.chord.topics import key_of
 from overlay.core import Core
@@ -15,12 +14,12 @@ from overlay.data.client import Key
 
 
 class ChordListing:
-    def __init__(self, core: Core, membership: Membership, roots: Roots, router: ChordRouter) -> None:
+    def __init__(self, core: Core, planes: Planes, router: ChordRouter) -> None:
         self.core = core
-        self.membership, self.roots, self.router = membership, roots, router
+        self.planes, self.router = planes, router
 
     def place(self) -> Row:
-        return {"parent": None, **self.membership.status(), **self.roots.status()}
+        return {"parent": None, **self.planes.membership.status(), **self.planes.roots.status()}
 
     def totals(self) -> Row:
         router = self.router

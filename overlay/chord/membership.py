@@ -25,11 +25,14 @@ from grapevine.wire.chord import (
     RingNotify,
     RingState,
 )
+from grapevine.wire.identity import identify
 from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import Message
+from grapevine.wire.reconfiguration import RingPlace
 from overlay.behaviour import Quiet, Status
 from overlay.chord.contacts import LIVES
 from overlay.chord.ring import (
+    Pointers,
     adopted,
     finger_starts,
     ideal,
@@ -38,6 +41,7 @@ from overlay.chord.ring import (
     nearer,
     next_hop,
     next_hop_to_key,
+    owner,
     owns,
     rectified,
 )
@@ -77,8 +81,10 @@ class Membership(Quiet):
         self.on_predecessor: list[Callable[[float], None]] = []
         self.on_pointers: list[Callable[[float], None]] = []
         self.leaving = False
+        self.position = 0  # 0: the broker's id
+        self.places: dict[int, int] = {}  # of brokers whose position is not their id
         self.on_rejoin: list[Callable[[float], None]] = []
-        self._lives = 0
+        self.lives = 0
         self._number = 0
         self._asked: dict[int, Callable[[RingState, float], None]] = {}
         self._looked_up: dict[int, int] = {}
@@ -96,13 +102,13 @@ class Membership(Quiet):
         core.on(RingLeave, self.on_leave)
         core.on(RingLookup, self.on_lookup)
         core.on(RingFound, self.on_found)
+        core.on(RingPlace, self.on_place)
 
     def _node(self) -> RingNode:
         core = self.core
-        self._lives += 1
-        return RingNode(
-            core.id, core.id, (core.incarnation << LIVES) + self._lives, core.name, self.addresses
-        )
+        self.lives += 1
+        incarnation = (core.incarnation << LIVES) + self.lives
+        return RingNode(self.position or core.id, core.id, incarnation, core.name, self.addresses)
 
     def start(self, now: float) -> None:
         if self.alone:
@@ -153,6 +159,35 @@ class Membership(Quiet):
         yield from self.successors
         yield from self.fingers.values()
 
+    # --- positions ------------------------------------------------------------------------------------
+
+    def place_of(self, broker: int) -> int:
+        return self.places.get(broker, broker)
+
+    def broker_at(self, position: int) -> int:
+        return next((broker for broker, place in self.places.items() if place == position), position)
+
+    def on_place(self, session: Session, place: RingPlace, now: float) -> None:
+        self.places[session.id] = place.position
+
+    def want(self, node: RingNode, now: float) -> None:
+        if node.position != node.broker or node.broker in self.places:
+            self.places[node.broker] = node.position
+        self.contacts.want(node, now)
+
+    def move_to(self, position: int) -> None:
+        """Before we are on the ring: be somewhere else."""
+        self.position = position
+        self.me = self._node()
+        self.starts = finger_starts(self.me.position, self.settings.base)
+
+    def _taken(self, node: RingNode) -> bool:
+        """Our position is another broker's since it was moved there: the next one of ours is tried."""
+        if node.position != self.me.position or node.broker == self.me.broker:
+            return False
+        self.move_to(identify(f"{self.me.name} {self.me.position:016x}"))
+        return True
+
     # --- asking ---------------------------------------------------------------------------------------
 
     def _ask(
@@ -163,7 +198,7 @@ class Membership(Quiet):
         if isinstance(node, Session):
             self.core.tell(ask, node)
         elif not self.contacts.tell(node, ask):
-            self.contacts.want(node, now)
+            self.want(node, now)
             return
         self._asked[number] = answered
         self.core.timers.at(now + ASKED_S, lambda later: self._give_up(number))
@@ -197,8 +232,9 @@ class Membership(Quiet):
             self.waiting.clear()
             self._join_by(state, now)
             return
-        self.waiting[state.node.broker] = state.node
-        self._maybe_form(now)
+        if state.node.broker > self.me.broker or not self._taken(state.node):
+            self.waiting[state.node.broker] = state.node
+            self._maybe_form(now)
 
     def _maybe_form(self, now: float) -> None:
         """All configured members are met and wait: the first of them forms the ring."""
@@ -235,6 +271,8 @@ class Membership(Quiet):
             if state.hop.broker != self.me.broker:
                 self._ask(state.hop, self.me.position, self._join_by, now)
             return
+        if any(self._taken(node) for node in (state.node, *state.successors[:1])):
+            return
         if may_join(self.me.position, state.node, state.successors):
             self.predecessor = state.node
             self.successors = adopted(self.me, state.node, state.successors, self.length)
@@ -244,11 +282,28 @@ class Membership(Quiet):
         self.member = True
         self.waiting.clear()
         for node in self.nodes():
-            self.contacts.want(node, now)
+            self.want(node, now)
         for call in self.on_member:
             call(now)
         if self.successors:
             self.stabilise(now)
+
+    def prepare(self, me: RingNode, known: Pointers[RingNode], now: float) -> None:
+        """Our place and our pointers, from who knows everybody; `begin` puts us there."""
+        self.me, self.position, self.lives = me, me.position, me.incarnation % (1 << LIVES)
+        self.starts = finger_starts(me.position, self.settings.base)
+        self.predecessor, self.successors = known.predecessor, known.successors
+        nodes = sorted({me, *self.successors, *known.fingers}, key=lambda node: node.position)
+        owners = ((start, owner(nodes, start)) for start in self.starts)
+        self.fingers = {start: node for start, node in owners if node not in (me, self.successors[0])}
+        for node in self.nodes():
+            self.want(node, now)
+
+    def begin(self, now: float) -> None:
+        self.known_before = True
+        for call in self.on_formed:
+            call((), now)
+        self._became_member(now)
 
     def rejoin(self, now: float) -> None:
         """Cut off: everybody we knew is lost."""
@@ -270,7 +325,7 @@ class Membership(Quiet):
                 return  # a ring of one
             self._adopt((self.predecessor,), now)
         head = self.successors[0]
-        self.contacts.want(head, now)
+        self.want(head, now)
         self._ask(head, self.me.position, self._successor_said, now)
 
     def _successor_said(self, state: RingState, now: float) -> None:
@@ -302,7 +357,7 @@ class Membership(Quiet):
         if successors != self.successors:
             self.successors = successors
             for node in successors:
-                self.contacts.want(node, now)
+                self.want(node, now)
             self._moved(now)
 
     def on_notify(self, session: Session, notify: RingNotify, now: float) -> None:
@@ -316,7 +371,7 @@ class Membership(Quiet):
             self.predecessor = predecessor
             self.known_before = self.known_before or predecessor is not None
             if predecessor is not None:
-                self.contacts.want(predecessor, now)
+                self.want(predecessor, now)
             for call in self.on_predecessor:
                 call(now)
             self._moved(now)
@@ -395,7 +450,7 @@ class Membership(Quiet):
             return
         if self.fingers.get(start) != found.node and not self.contacts.dead(found.node):
             self.fingers[start] = found.node
-            self.contacts.want(found.node, now)
+            self.want(found.node, now)
             self._moved(now)
 
     # --- leaving --------------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from grapevine.wire import WireError, decode_attributes
-from grapevine.wire.chord import PublisherIs, RingNode
+from grapevine.wire.chord import RingNode
 from grapevine.wire.messages import (
     CUT_LINK_LOST,
     CUT_NOT_ALLOWED,
@@ -32,13 +31,14 @@ from grapevine.wire.messages import (
 )
 from overlay.behaviour import Status
 from overlay.chord.contacts import RingContacts, RingPeer
+from overlay.chord.introductions import Introductions
 from overlay.chord.membership import Membership
 from overlay.chord.ring import between
 from overlay.chord.roots import Roots
 from overlay.chord.router import ChordRouter
-from overlay.chord.topics import Refusal, Term, key_of, topic_of
+from overlay.chord.topics import TOPICS_CACHED, Term, TopicKeys
 from overlay.chord.wants import Wants
-from overlay.chord.ways import Here, Stranded, Targets, Way, WayKey
+from overlay.chord.ways import Entering, Here, Stranded, Targets, Way, WayKey
 from overlay.core import Core
 from overlay.data.client import Client
 from overlay.data.local import LocalSubscriptions
@@ -54,7 +54,6 @@ from overlay.links.settling import Settling, cuts_of
 UP, UP_BEHIND, DOWN, DOWN_BEHIND, REDIRECT = range(5)  # lanes; behind: past position 0
 PLANE_LANES = 8
 GONE_S = 2.0  # a member to whom no way leads is waited for so long
-TOPICS_CACHED = 65_536
 
 
 class ChordPath(Publications):
@@ -71,28 +70,30 @@ class ChordPath(Publications):
         self.chord = router
         self.contacts, self.membership, self.roots, self.wants = contacts, membership, roots, wants
         self.terms: tuple[Term, ...] = router.terms
-        self.names = router.names
+        self.topic = TopicKeys(router.terms)
         # By topic, whether we are expected to be its root, and who sent them back to us.
         self.ways: dict[WayKey, Way] = {}
-        self.next: dict[
-            int, tuple[Lane, int]
-        ] = {}  # by target: the hop of the last publication, its position
+        # By target: the hop of the last publication, its position.
+        self.next: dict[int, tuple[Lane, int]] = {}
         self.stranded: list[Stranded] = []
         self.last_seen: dict[tuple[int, int, int], int] = {}  # (publisher, incarnation, topic) -> sequence
-        self._topics: dict[bytes, int | None] = {}
-        self._introduced: dict[Session, set[int]] = {}
+        self.introductions = Introductions(router, membership)
         self._drains: list[tuple[Callable[[int], bool], Callable[[float], None]]] = []
         self._used: dict[Lane, None] = {}
         self._here = Here()
+        self.first_lane = 0  # of our plane
+        self.may_enter: Callable[[Client], bool] = lambda client: True  # by this plane
+        self.entering: dict[Client, list[Entering]] = {}  # what may not yet
+        self.emitted: dict[int, int] = {}  # topic -> publications sent from here, as its root
         roots.drain = self.when_settled
-        roots.on_rooted.append(self._moved)
-        membership.on_pointers.append(self._moved)
+        roots.on_rooted.append(self._look)
+        membership.on_pointers.append(self._look)
 
     def attach(self, core: Core) -> None:
         self.core = core
         core.forward.fill(self, self.forward)
         core.accept.fill(self, self.accept)
-        core.on(PublisherIs, self.on_publisher)
+        self.introductions.attach(core)
 
     def start(self, now: float) -> None:
         self._again(now)
@@ -105,23 +106,9 @@ class ChordPath(Publications):
     @property
     def waits(self) -> bool:
         """Whether something waits here for its way."""
-        return bool(self.stranded or self._drains or any(way.held for way in self.ways.values()))
-
-    # --- topics -----------------------------------------------------------------------------------------
-
-    def topic(self, attributes: bytes) -> int | None:
-        """The key of the publications' topic; None: they have none."""
-        if attributes in self._topics:
-            return self._topics[attributes]
-        try:
-            found = topic_of(decode_attributes(attributes), self.terms)
-        except WireError:
-            found = Refusal("", "")
-        key = None if isinstance(found, Refusal) else key_of(found)
-        if len(self._topics) >= TOPICS_CACHED:
-            self._topics.clear()
-        self._topics[attributes] = key
-        return key
+        return bool(
+            self.stranded or self.entering or self._drains or any(way.held for way in self.ways.values())
+        )
 
     # --- in ---------------------------------------------------------------------------------------------
 
@@ -135,7 +122,12 @@ class ChordPath(Publications):
             if any(not route.allowed for route in routes.values()):
                 publications = self._allowed(publications, routes, record)
         self.accepted += len(publications)
-        self._up(self._with_topic(publications, record), -1, None, record, now)
+        with_topic = self._with_topic(publications, record)
+        if client in self.entering or not self.may_enter(client):
+            record.pending += 1
+            self.entering.setdefault(client, []).append((with_topic, record))
+        else:
+            self._up(with_topic, -1, None, record, now)
         self._end(client, record)
 
     def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
@@ -157,6 +149,12 @@ class ChordPath(Publications):
         if max((publication.hops for publication in publications), default=0) <= 255:
             return publications
         return super().too_far(publications, record)
+
+    def enter(self, publications: list[Publication], record: Settling, now: float) -> None:
+        """On a way of this plane from here, whatever way they came."""
+        if record.incoming is not None:
+            self._up(self._with_topic(publications, record), -1, None, record, now)
+            self._hold(record)
 
     def _end(self, side: Lane, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled, and nothing of it waits here."""
@@ -199,7 +197,7 @@ class ChordPath(Publications):
     def is_behind(self, sender: int, topic: int) -> bool:
         """Whether the topic lies between the sender and us: it takes us for the root."""
         here = self.membership.me.position
-        return topic == here or between(sender, topic, here)
+        return topic == here or between(self.membership.place_of(sender), topic, here)
 
     def _send(
         self,
@@ -225,10 +223,10 @@ class ChordPath(Publications):
             self._emit(topic, way, run, record, now)
             return
         session = way.lane.session
-        number = way.lane.lane_number
+        number = way.lane.lane_number % PLANE_LANES
         if number != REDIRECT:
             number = UP_BEHIND if came == UP_BEHIND or self._crosses(session.id) else UP
-        lane = session.lane(number)
+        lane = session.lane(self.first_lane + number)
         assert lane is not None
         self._append(lane, run, ())
         way.last[lane] = lane.out.end()
@@ -260,7 +258,7 @@ class ChordPath(Publications):
 
     def _lane(self, node: RingNode, number: int) -> tuple[Lane | None] | None:
         session = self.contacts.session(node)
-        return None if session is None else (session.lane(number),)
+        return None if session is None else (session.lane(self.first_lane + number),)
 
     @staticmethod
     def _alive(lane: Lane) -> bool:
@@ -268,12 +266,13 @@ class ChordPath(Publications):
 
     def _crosses(self, broker: int) -> bool:
         """Whether the hop to this broker passes position 0."""
-        return broker < self.membership.me.position
+        return self.membership.place_of(broker) < self.membership.me.position
 
     # --- down -------------------------------------------------------------------------------------------
 
     def _emit(self, topic: int, way: Way, run: list[Publication], record: Settling, now: float) -> None:
         members = self.roots.members(topic)
+        self.emitted[topic] = self.emitted.get(topic, 0) + len(run)
         if members:
             used = self._down(run, tuple(sorted(members)), DOWN, record, now)
             for lane in used:
@@ -321,10 +320,11 @@ class ChordPath(Publications):
         return None if session is None else self._numbered(session, came)
 
     def _numbered(self, session: Session, came: int) -> Lane | None:
-        return session.lane(DOWN_BEHIND if came == DOWN_BEHIND or self._crosses(session.id) else DOWN)
+        number = DOWN_BEHIND if came == DOWN_BEHIND or self._crosses(session.id) else DOWN
+        return session.lane(self.first_lane + number)
 
     def _append(self, lane: Lane, run: list[Publication], targets: Targets) -> None:
-        self._introduce(lane.session, run)
+        self.introductions.introduce(lane.session, run)
         lane.out.exclude(run, targets)
         self._used[lane] = None
 
@@ -358,9 +358,6 @@ class ChordPath(Publications):
         """Call when nothing that left from here as from the root of these topics is unsettled."""
         self._drains.append((concerns, call))
 
-    def _moved(self, now: float) -> None:
-        self._look(now)
-
     def _look(self, now: float) -> None:
         for concerns, call in list(self._drains):
             if all(
@@ -370,8 +367,17 @@ class ChordPath(Publications):
             ):
                 self._drains.remove((concerns, call))
                 call(now)
+        self._release_entering(now)
         self._release_held(now)
         self._release_stranded(now)
+
+    def _release_entering(self, now: float) -> None:
+        for client in [one for one in self.entering if self.may_enter(one)]:
+            for publications, record in self.entering.pop(client):
+                if record.incoming is not None:
+                    self._up(publications, -1, None, record, now)
+                    self._hold(record)
+                record.release()
 
     def _release_held(self, now: float) -> None:
         for key, way in list(self.ways.items()):
@@ -409,7 +415,7 @@ class ChordPath(Publications):
         one.record.cuts += cuts_of(one.publications, CUT_LINK_LOST)
         topics = {topic for p in one.publications if (topic := self.topic(p.attributes)) is not None}
         for target in one.targets:
-            incarnation = self.contacts.died_as(target) or (1 << 62)
+            incarnation = self.contacts.died_as(self.membership.broker_at(target)) or (1 << 62)
             self.wants.gone(target, incarnation, topics, now)
         one.publications = []
         one.record.release()
@@ -419,9 +425,14 @@ class ChordPath(Publications):
     def link_up(self, session: Session, now: float) -> None:
         """Names that were on their way may be lost: whoever comes again is introduced again."""
         if isinstance(session, RingPeer):
-            self._introduced[session] = set()
-            for lane in session.every_lane():
-                self._introduce(session, lane.out.between(lane.out.settled + 1, lane.out.end()))
+            self.introductions.forget(session)
+            for lane in self.lanes(session):
+                self.introductions.introduce(session, lane.out.between(lane.out.settled + 1, lane.out.end()))
+
+    def lanes(self, session: Session) -> list[Lane]:
+        """Those of our plane."""
+        first = self.first_lane
+        return [lane for lane in session.every_lane() if first <= lane.lane_number < first + PLANE_LANES]
 
     def link_losing(self, session: Session, now: float) -> None:
         """Rule F."""
@@ -430,8 +441,8 @@ class ChordPath(Publications):
         session.lost = True  # no way leads there any more
         # By which lane each came decides which it goes on by: on another it would be overtaken.
         peers = (*self.core.peers.values(), session)
-        came = {lane.incoming: lane.lane_number % PLANE_LANES for p in peers for lane in p.every_lane()}
-        for lane in session.every_lane():
+        came = {lane.incoming: lane.lane_number % PLANE_LANES for p in peers for lane in self.lanes(p)}
+        for lane in self.lanes(session):
             taken = list(unsettled(lane.out))
             number = lane.lane_number % PLANE_LANES
             for one in taken:
@@ -457,24 +468,12 @@ class ChordPath(Publications):
             self._send(topic, expected, way, [publication], came, record, now)
 
     def link_lost(self, session: Session, now: float) -> None:
-        self._introduced.pop(session, None)
+        self.introductions.forget(session)
         for way in self.ways.values():
             if way.lane is not None and way.lane.session is session:
                 way.lane = None
                 way.last = {lane: last for lane, last in way.last.items() if lane.session is not session}
         self.next = {target: known for target, known in self.next.items() if known[0].session is not session}
-
-    # --- names ------------------------------------------------------------------------------------------
-
-    def _introduce(self, session: Session, run: Iterable[Publication]) -> None:
-        told = self._introduced.setdefault(session, set())
-        for publisher in {publication.publisher for publication in run} - told:
-            if (known := self.router.introduction(publisher)) is not None:
-                told.add(publisher)
-                self.core.tell(PublisherIs(publisher, *known), session)
-
-    def on_publisher(self, session: Session, message: PublisherIs, now: float) -> None:
-        self.names.learn(message.publisher, message.name, message.home_name)
 
     # --- what it looks like -------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@ remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
+from typing import Protocol
 
 from grapevine.filters.normal import Filter
 from matching.interface import Attributes
 from overlay.behaviour import Quiet, Status
 from overlay.chord.topics import Refusal, Term, key_of, terms_of, topics_of
-from overlay.chord.wants import Wants
 from overlay.core import Core
 from overlay.data.client import Client, Key
 from overlay.data.duplicates import Source
@@ -26,6 +26,18 @@ from overlay.links.session import Session
 from overlay.settings import TopicSettings
 
 NAMES = 100_000
+
+
+class Wanted(Protocol):
+    """Where it is said what the subscribers here want."""
+
+    @property
+    def subscribed(self) -> dict[int, int]: ...
+    @property
+    def known(self) -> dict[int, bool]: ...
+    def subscribe(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None: ...
+    def await_known(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None: ...
+    def unsubscribe(self, topics: Iterable[int], now: float) -> None: ...
 
 
 class Subscribed:
@@ -64,7 +76,7 @@ class Everybody:
 class ChordRouter(Quiet):
     name = "subscriptions"
 
-    def __init__(self, settings: TopicSettings, local: LocalSubscriptions, wants: Wants) -> None:
+    def __init__(self, settings: TopicSettings, local: LocalSubscriptions, wants: Wanted) -> None:
         self.terms: tuple[Term, ...] = terms_of(settings.by)
         self.most = settings.most
         self.local = local

@@ -25,10 +25,12 @@ from typing import Any, NamedTuple, TypeAlias
 from grapevine.filters import Filter, Op, Predicate, Value
 from grapevine.filters.geo import circle_spans, is_position
 from grapevine.filters.normal import Conjunction
+from grapevine.wire import WireError, decode_attributes
 
 Topic: TypeAlias = str
 Span: TypeAlias = tuple[int, int]  # cells, both ends included
 EVERY_CELL: tuple[Span, ...] | None = None
+TOPICS_CACHED = 65_536
 
 
 class Term(NamedTuple):
@@ -243,3 +245,25 @@ def _too_many(term: Term, most: int) -> Refusal:
         f"ask for less of {term.attribute}",
         str(term),
     )
+
+
+class TopicKeys:
+    """The key of a publication's topic by its attributes' bytes; None: it has none."""
+
+    def __init__(self, terms: tuple[Term, ...]) -> None:
+        self.terms = terms
+        self._known: dict[bytes, int | None] = {}
+
+    def __call__(self, attributes: bytes) -> int | None:
+        if attributes in self._known:
+            return self._known[attributes]
+        found: Topic | Refusal
+        try:
+            found = topic_of(decode_attributes(attributes), self.terms)
+        except WireError:
+            found = Refusal("", "")
+        key = None if isinstance(found, Refusal) else key_of(found)
+        if len(self._known) >= TOPICS_CACHED:
+            self._known.clear()
+        self._known[attributes] = key
+        return key

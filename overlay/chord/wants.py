@@ -131,6 +131,18 @@ class Wants(Quiet):
                 self._numbers.setdefault(topic, self._number)
             self._route(TopicWant(self._number, member, wanted, gone, 0), now)
 
+    def abandon(self, now: float) -> None:
+        """This plane goes: nobody waits for its roots any more."""
+        waiting, self._waiting = self._waiting, {}
+        for call in waiting:
+            call(now)
+
+    def take_over(self, before: Wants) -> None:
+        """All that was wanted elsewhere, and who waits for it."""
+        self.subscribed = dict(before.subscribed)
+        self.known = dict.fromkeys(self.subscribed, False)
+        self._waiting, before._waiting = before._waiting, {}
+
     # --- on the way -------------------------------------------------------------------------------------
 
     def on_want(self, session: Session, want: TopicWant, now: float) -> None:

@@ -9,6 +9,7 @@ from overlay.links.settling import Settling
 
 Targets = tuple[int, ...]  # positions
 WayKey = tuple[int, bool, int]
+Entering = tuple[list[tuple[Publication, int]], Settling]  # with their topics
 
 
 class Way:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from random import Random
 
 from matching.interface import Matcher
@@ -18,11 +17,8 @@ from overlay.chord.asking import ChordDecision, on_arcs
 from overlay.chord.contacts import RingContacts
 from overlay.chord.leaving import RingLeaving
 from overlay.chord.listing import ChordListing
-from overlay.chord.membership import Membership
-from overlay.chord.path import ChordPath
-from overlay.chord.roots import Roots
+from overlay.chord.planes import Planes
 from overlay.chord.router import ChordRouter
-from overlay.chord.wants import Wants
 from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
 from overlay.core import Core
@@ -44,25 +40,23 @@ def chord_broker(
     core = Core(name, incarnation, settings, random)
     handshake, readiness = Handshake(addresses), Readiness()
     contacts = RingContacts(handshake, settings.chord, addresses)
-    membership = Membership(settings.chord, addresses, contacts)
-    roots = Roots(membership)
-    wants = Wants(membership, roots)
     local = LocalSubscriptions(matcher)
-    router = ChordRouter(settings.topics, local, wants)
-    path = ChordPath(router, local, contacts, membership, roots, wants)
-    contacts.on_died += [membership.died, roots.died]
-    census = Census(on_arcs(membership, contacts))
+    planes = Planes(settings.chord, addresses, contacts, local)
+    router = ChordRouter(settings.topics, local, planes)
+    planes.fill(router)
+    census = Census(on_arcs(planes, contacts))
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
     attachments.ordered = False
     requests = Requests(attachments, router)
-    leaving = RingLeaving(membership, roots, path, attachments, readiness)
-    listing = ChordListing(core, membership, roots, router)
-    reports = Reports(census, contacts.members, listing, path, attachments)
+    leaving = RingLeaving(planes, attachments, readiness)
+    listing = ChordListing(core, planes, router)
+    reports = Reports(census, contacts.members, listing, planes.path, attachments)
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
-    trace = Trace(partial(ChordDecision, core, path))
+    planes.on_current.append(lambda now: setattr(reports, "publications", planes.path))
+    trace = Trace(lambda side, request: ChordDecision(core, planes.path, side, request))
     # Contacts come first: who is dead is known before what was under way to it goes another way.
-    ring = (handshake, contacts, contacts.members, membership, roots, wants, router, path)
+    ring = (handshake, contacts, contacts.members, planes, router)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     core.assemble((*ring, census, attachments, requests, leaving, *answers))
     core.leave = leaving.leave

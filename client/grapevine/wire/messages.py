@@ -63,6 +63,7 @@ from grapevine.wire.gates import (
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, Exclusions, MeshMessage
 from grapevine.wire.onehop import ONEHOP, OneHopMessage
+from grapevine.wire.reconfiguration import RECONFIGURATION, ReconfigurationMessage
 from grapevine.wire.relocation import RELOCATION, RelocationMessage
 from grapevine.wire.streams import STREAM_MESSAGES, StreamMessage
 from grapevine.wire.tree import TREE, TreeMessage
@@ -433,7 +434,7 @@ ClientMessage: TypeAlias = (
 )  # fmt: skip
 Message: TypeAlias = (
     PeerMessage | ClientMessage | AdministrationMessage | MeshMessage | RelocationMessage | FeedingMessage
-    | StreamMessage | ChordMessage | OneHopMessage | ChannelMessage
+    | StreamMessage | ChordMessage | ReconfigurationMessage | OneHopMessage | ChannelMessage
 )  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -441,6 +442,7 @@ MESSAGES: tuple[type[Message], ...] = (
     TablesSent, SyncDone, *TREE,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped,
-    *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *ONEHOP, *CHANNELS,
+    *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *RECONFIGURATION,
+    *ONEHOP, *CHANNELS,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}
