@@ -18,6 +18,7 @@ from grapevine.errors import (
     Error,
     FilterError,
     Invalid,
+    NoResponders,
     NotAllowed,
     ParameterError,
     Timeout,
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     import grapevine.aio as aio
     from grapevine.client.channel_readers import ChannelSubscription
     from grapevine.client.durable import DurableSubscription
+    from grapevine.client.groups import GroupSubscription
+    from grapevine.client.reading import Advertisement, Subscription
     from grapevine.client.session.channels import Result
     from grapevine.client.session.durable import Gap
     from grapevine.client.session.incoming import AttachmentGap
     from grapevine.client.session.message import Message
-    from grapevine.client.sync import Advertisement, Client, Subscription, connect
+    from grapevine.client.sync import Client, connect
 
 __version__ = "0.1.0"
 
@@ -48,8 +51,10 @@ __all__ = [
     "Error",
     "FilterError",
     "Gap",
+    "GroupSubscription",
     "Invalid",
     "Message",
+    "NoResponders",
     "NotAllowed",
     "ParameterError",
     "Result",
@@ -62,15 +67,16 @@ __all__ = [
 ]
 
 _LATE = {
-    "Advertisement": "grapevine.client.sync",
+    "Advertisement": "grapevine.client.reading",
     "ChannelSubscription": "grapevine.client.channel_readers",
     "Client": "grapevine.client.sync",
     "AttachmentGap": "grapevine.client.session.incoming",
     "DurableSubscription": "grapevine.client.durable",
+    "GroupSubscription": "grapevine.client.groups",
     "Gap": "grapevine.client.session.durable",
     "Message": "grapevine.client.session.message",
     "Result": "grapevine.client.session.channels",
-    "Subscription": "grapevine.client.sync",
+    "Subscription": "grapevine.client.reading",
     "connect": "grapevine.client.sync",
 }
 

@@ -74,6 +74,10 @@ class Timeout(Error, TimeoutError):
     """Not done in time; what was asked may still happen."""
 
 
+class NoResponders(Error):
+    """Nobody has subscribed to this request; told by the first broker, without waiting."""
+
+
 class Undelivered(Error):
     """Publications that did not reach everybody: `ranges` of sequence numbers, both ends included."""
 

@@ -15,6 +15,8 @@ from grapevine.filters.evaluate import matches
 from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import (
+    ASKS,
+    CUT_NO_RESPONDERS,
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
     DURABLE,
@@ -68,6 +70,8 @@ class Publications(Quiet):
         self.stage: Stage | None = None  # of an overlay that asks before it routes
         # Set while a side was lost not long ago: what a client sends again here was perhaps owed there.
         self.adopted: Callable[[list[Publication], Settling], None] | None = None
+        # Whether no hop means that nobody has subscribed, because nobody is unreachable; by the overlay.
+        self.whole: Callable[[], bool] = lambda: False
         # Publications of a local publisher may be traced, and pass here traced.
         self.tag: Callable[[Client, list[Publication], float], None] | None = None
         self.traced: Callable[[Side, list[Publication], float], None] | None = None
@@ -98,7 +102,8 @@ class Publications(Quiet):
             routes = self._routes(client, publications)
             if any(not route.allowed for route in routes.values()):
                 publications = self._allowed(publications, routes, record)
-        if self.keep is not None and flags_of(publications) & DURABLE:
+        flags = flags_of(publications)
+        if flags & DURABLE and self.keep is not None:
             cuts = record.cuts
             publications, record = self.keep(client, publications, batch.first + repeated - 1)
             record.cuts += cuts
@@ -113,9 +118,19 @@ class Publications(Quiet):
             self.stage(client, publications, record, now)
             client.touch()
             return
+        if flags & ASKS:
+            self._answerable(client, publications, record)
         used: Used = []
         self.route_run(client, publications, source, used, routes, now)
         self.hold(used, client, record)
+
+    def _answerable(self, client: Client, publications: list[Publication], record: Settling) -> None:
+        """Requests that nobody here or behind any link has subscribed to are told at once. Nothing is said
+        while a side is unknown: somebody may be there."""
+        if self.adopted is None and self.whole():
+            asking = [p for p in publications if p.flags & ASKS]
+            alone = (p for p in asking if not self.route(client, p.attributes).fan.reaches)
+            record.cuts += cuts_of(alone, CUT_NO_RESPONDERS)
 
     def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         publications = batch.publications[repeated:] if repeated else batch.publications

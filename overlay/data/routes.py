@@ -80,6 +80,11 @@ class Fan:
         self.spill, self.dormant = spill, tuple([(client.deliveries, place) for place, client in places])
         self.clients = self.clients + dormant
 
+    @property
+    def reaches(self) -> bool:
+        """Whether anybody is at the other end."""
+        return bool(self.links or self.clients)
+
     def take_all(self, publications: list[Publication], ids: tuple[bytes, ...]) -> None:
         """Publications of one route."""
         for queue in self.queues:

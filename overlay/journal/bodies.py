@@ -64,6 +64,7 @@ class CursorBody(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state: str = "open"
     used_at: float = 0.0
     expires_s: float = 0.0
+    group: bool = False  # several read it together
 
 
 class StreamBody(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -49,6 +49,10 @@ class Cursor:
             self.deliveries[offset] = self.deliveries.get(offset, 0) + 1
         return taken
 
+    def ready(self, end: int, now: float) -> int:
+        """How many `take` could give, at most."""
+        return end - self.next + sum(at <= now for at, _ in self._again)
+
     def _wanted(self, offset: int) -> bool:
         return (
             offset > self.acknowledged

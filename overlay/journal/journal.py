@@ -118,10 +118,13 @@ class Journal(Quiet):
         """Small records that are asked for when a group leaves."""
         self._bodies.append(bodies)
 
-    def ride(self, now: float) -> None:
+    def ride(self, now: float, within_s: float = RIDE_S) -> None:
         """Somebody has small records: they leave with the next group, or after a while."""
+        if self._ride_timer is not None and self._ride_timer.at > now + within_s:
+            self._ride_timer.cancel()
+            self._ride_timer = None
         if self._ride_timer is None:
-            self._ride_timer = self.core.timers.at(now + RIDE_S, self._ride_due)
+            self._ride_timer = self.core.timers.at(now + within_s, self._ride_due)
 
     def _ride_due(self, now: float) -> None:
         self._ride_timer = None

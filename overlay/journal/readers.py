@@ -1,13 +1,13 @@
 """Readers of streams: who asks for what comes next, and what they say about it.
 
-One reader at a time has a cursor. A Fetch that finds nothing waits for its time; what is under way comes
-again when its deadline passes or its reader goes. Offsets that cannot be read are told as gaps, never
-skipped.
+One reader at a time has a cursor, unless it is a group's (groups.py). A Fetch that finds nothing waits for
+its time; what is under way comes again when its deadline passes or its reader goes. Offsets that cannot be
+read are told as gaps, never skipped.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from grapevine.filters.printing import to_text
 from grapevine.wire import encode_publications
@@ -51,6 +51,24 @@ class Given(NamedTuple):
     gaps: list[StreamGap]
 
 
+class Shared(Protocol):
+    """Cursors that several read together."""
+
+    def seek(self, client: Client, message: StreamRequest, now: float) -> bool:
+        """Whether it takes this request: then it answers, or calls `Readers.open` when it is to be here."""
+
+    def join(self, client: Client, message: StreamRequest, stream: Stream, now: float) -> None: ...
+    def has(self, place: Place) -> bool: ...
+    def on_fetch(self, client: Client, fetch: Fetch, stream: Stream, now: float) -> None: ...
+    def on_acknowledge(
+        self, client: Client, message: Acknowledge, stream: Stream, cursor: Cursor, now: float
+    ) -> None: ...
+    def leave(self, client: Client, place: Place, now: float) -> bool:
+        """Whether others go on reading."""
+
+    def serve(self, stream: Stream, now: float) -> None: ...
+
+
 class Readers(Quiet):
     after = ("Streams", "Attachments")
 
@@ -59,6 +77,7 @@ class Readers(Quiet):
         self.router = router
         self.journal: Journal = streams.journal
         self.readers: dict[Place, Reader] = {}
+        self.shared: Shared  # set by profiles
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -71,6 +90,11 @@ class Readers(Quiet):
     # --- becoming a reader --------------------------------------------------------------------------
 
     def on_request(self, client: Client, message: StreamRequest, now: float) -> None:
+        if not self.shared.seek(client, message, now):
+            self.open(client, message, now)
+
+    def open(self, client: Client, message: StreamRequest, now: float) -> None:
+        """The cursor is to be here."""
         outcome, text = self._open(client, message, now)
         if outcome:
             self.core.tell(StreamState(message.request, outcome, text=text), client)
@@ -86,13 +110,16 @@ class Readers(Quiet):
         if not message.cursor:
             if stream is None:
                 return "gone", "no stream of that filter"
-            self._answer(client, message.request, stream, None, now)
+            self.answer(client, message.request, stream, None, now)
             return "", ""
         if stream is not None and (refusal := self._refusal(client, stream, message)):
             return refusal
         if message.end:
             if stream is not None and message.cursor in stream.cursors:
-                self.readers.pop((stream.body.number, message.cursor), None)
+                place = (stream.body.number, message.cursor)
+                if self.shared.leave(client, place, now):
+                    return "ok", ""
+                self.readers.pop(place, None)
                 self.streams.end_cursor(stream, message.cursor, now)
             return "ok", ""
         self._make(client, message, stream, now)
@@ -103,6 +130,10 @@ class Readers(Quiet):
         if reader is not None and reader.client is not client and reader.client.link is not None:
             return "taken", f"{reader.client.name} reads as {message.cursor}"
         known = stream.cursors.get(message.cursor)
+        if known is not None and known[0].group and not message.group:
+            return "taken", f"{message.cursor} is the name of a group"
+        if known is not None and message.group and not known[0].group:
+            return "taken", f"{message.cursor} is the name of a durable subscription"
         if known is not None and self.core.granted is not None and known[0].owner != client.key:
             return "not-allowed", f"the durable subscription {message.cursor} belongs to another key"
         return None
@@ -126,26 +157,31 @@ class Readers(Quiet):
 
     def _confirmed(self, client: Client, message: StreamRequest, stream: Stream, now: float) -> None:
         name = message.cursor
-        if message.fresh and name in stream.cursors:
+        if message.fresh and name in stream.cursors and not self.shared.has((stream.body.number, name)):
             stream.cursors.pop(name)
         if name not in stream.cursors:
-            base = self._base(stream, message)
-            self.streams.open_cursor(stream, name, client.key, base, message.expires_s, now)
+            base = self.base(stream, message)
+            self.streams.open_cursor(stream, name, client.key, base, message.expires_s, now, message.group)
         self.streams.used(stream, name, now)
-        place = (stream.body.number, name)
+        if message.group:
+            self.shared.join(client, message, stream, now)
+        else:
+            self._take(client, message, (stream.body.number, name), now)
+        if self.journal.persisted >= self.journal.next - 1:
+            self.answer(client, message.request, stream, name, now)
+        else:
+            last = self.journal.next - 1
+            self.journal.when_kept(
+                last, lambda later: self.answer(client, message.request, stream, name, later)
+            )
+
+    def _take(self, client: Client, message: StreamRequest, place: Place, now: float) -> None:
         before = self.readers.get(place)
         if before is not None and before.client is not client:
             self._leave(place, before, now)
         self.readers[place] = Reader(client, message)
-        if self.journal.persisted >= self.journal.next - 1:
-            self._answer(client, message.request, stream, name, now)
-        else:
-            last = self.journal.next - 1
-            self.journal.when_kept(
-                last, lambda later: self._answer(client, message.request, stream, name, later)
-            )
 
-    def _base(self, stream: Stream, message: StreamRequest) -> int:
+    def base(self, stream: Stream, message: StreamRequest) -> int:
         log = stream.log
         if message.start == "first":
             return log.first
@@ -155,7 +191,7 @@ class Readers(Quiet):
             return self.streams.offset_at(stream, message.at)
         return log.next
 
-    def _answer(self, client: Client, request: int, stream: Stream, cursor: str | None, now: float) -> None:
+    def answer(self, client: Client, request: int, stream: Stream, cursor: str | None, now: float) -> None:
         found = self.streams.cursor(stream, cursor) if cursor else None
         state = StreamState(
             request,
@@ -176,6 +212,8 @@ class Readers(Quiet):
             self.core.tell(Fetched(fetch.request, b"", (), outcome="gone"), client)
         elif not fetch.cursor:
             self._give_range(client, fetch, stream, now)
+        elif self.shared.has((stream.body.number, fetch.cursor)):
+            self.shared.on_fetch(client, fetch, stream, now)
         else:
             reader = self.readers.get((stream.body.number, fetch.cursor))
             if reader is None or reader.client is not client:
@@ -192,8 +230,8 @@ class Readers(Quiet):
             return
         end = self.streams.ends[stream.body.number]
         last = min(fetch.first + min(fetch.most, FETCH_MOST), end) - 1
-        given = self._read(stream, list(range(fetch.first, last + 1)), now)
-        self._send(client, fetch, stream, given, ())
+        given = self.read(stream, list(range(fetch.first, last + 1)), now)
+        self.send(client, fetch, stream, given, ())
 
     def _give(self, reader: Reader, stream: Stream, now: float) -> bool:
         """What there is for a Fetch that waits; False: nothing."""
@@ -207,13 +245,13 @@ class Readers(Quiet):
             cursor.park(asked.max_deliver)
         else:
             cursor.expire(now, None)
-        gaps = self._expired(stream, cursor)
+        gaps = self.past_limits(stream, cursor)
         end, most = self.streams.ends[stream.body.number], min(fetch.most, FETCH_MOST)
         offsets = cursor.take(end, most, now, asked.ack_wait_s, asked.in_flight)
         if not offsets and not gaps:
             return False
         again = tuple([offset for offset in offsets if cursor.redelivered(offset)])
-        given = self._read(stream, offsets, now)
+        given = self.read(stream, offsets, now)
         for gap in given.gaps:
             for offset in range(gap.first, gap.last + 1):
                 cursor.acknowledge(offset)
@@ -225,13 +263,13 @@ class Readers(Quiet):
         if reader.timer is not None:
             reader.timer.cancel()
             reader.timer = None
-        self._send(
+        self.send(
             reader.client, fetch, stream, Given(given.publications, given.offsets, gaps + given.gaps), again
         )
         self.streams.moved(stream, fetch.cursor, now)
         return True
 
-    def _expired(self, stream: Stream, cursor: Cursor) -> list[StreamGap]:
+    def past_limits(self, stream: Stream, cursor: Cursor) -> list[StreamGap]:
         first = stream.log.first
         if cursor.acknowledged + 1 >= first:
             return []
@@ -239,7 +277,7 @@ class Readers(Quiet):
         cursor.skip_to(first)
         return [gap]
 
-    def _read(self, stream: Stream, offsets: list[int], now: float) -> Given:
+    def read(self, stream: Stream, offsets: list[int], now: float) -> Given:
         """Publications at these offsets, as many as one answer holds."""
         given, size = Given([], [], []), 0
         for first, last in _runs(offsets):
@@ -264,7 +302,7 @@ class Readers(Quiet):
                         return given
         return given
 
-    def _send(
+    def send(
         self, client: Client, fetch: Fetch, stream: Stream, given: Given, again: tuple[int, ...]
     ) -> None:
         for publisher in {publication.publisher for publication in given.publications}:
@@ -299,7 +337,7 @@ class Readers(Quiet):
                 return
             if later >= until:
                 reader.waiting = None
-                self._send(reader.client, fetch, stream, Given([], [], []), ())
+                self.send(reader.client, fetch, stream, Given([], [], []), ())
             else:
                 self._wait(reader, stream, later)
 
@@ -316,6 +354,7 @@ class Readers(Quiet):
                 reader = self.readers.get((number, name))
                 if reader is not None and reader.waiting is not None:
                     self._give(reader, stream, now)
+            self.shared.serve(stream, now)
 
     # --- what readers say -----------------------------------------------------------------------------
 
@@ -325,6 +364,9 @@ class Readers(Quiet):
             return
         place = (stream.body.number, message.cursor)
         reader, cursor = self.readers.get(place), self.streams.cursor(stream, message.cursor)
+        if cursor is not None and self.shared.has(place):
+            self.shared.on_acknowledge(client, message, stream, cursor, now)
+            return
         if reader is None or reader.client is not client or cursor is None:
             self.core.refuse("acknowledgement of another's")
             return

@@ -126,10 +126,19 @@ class Streams(Quiet):
     # --- cursors ------------------------------------------------------------------------------------
 
     def open_cursor(
-        self, stream: Stream, name: str, owner: str, base: int, expires_s: float, now: float
+        self,
+        stream: Stream,
+        name: str,
+        owner: str,
+        base: int,
+        expires_s: float,
+        now: float,
+        group: bool = False,
     ) -> int:
-        """A reader's place, before offset `base`; the position of its record."""
-        body = CursorBody(stream.body.number, name, owner, base - 1, used_at=now, expires_s=expires_s)
+        """A reader's place, or a group's, before offset `base`; the position of its record."""
+        body = CursorBody(
+            stream.body.number, name, owner, base - 1, used_at=now, expires_s=expires_s, group=group
+        )
         return self.journal.keep(CURSOR, encode_body(body))
 
     def end_cursor(self, stream: Stream, name: str, now: float) -> None:

@@ -37,6 +37,8 @@ from overlay.data.router import Registry
 from overlay.feeding.numbers import Numbers
 from overlay.feeding.spool import MemorySpool, Spool
 from overlay.feeding.staging import Staging
+from overlay.journal.group_homes import GroupHomes
+from overlay.journal.groups import Groups
 from overlay.journal.holding import Holding
 from overlay.journal.journal import Journal, Opened
 from overlay.journal.readers import Readers
@@ -92,6 +94,7 @@ def durable(
     router: TreeRouter,
     readiness: Readiness,
     census: Census,
+    addresses: tuple[str, ...],
 ) -> tuple[Behaviour, ...]:
     """Nothing without a journal: then nothing is ever persisted."""
     if opened is None:
@@ -100,7 +103,9 @@ def durable(
     streams = Streams(settings.streams, journal, router)
     commands = StreamCommands(census, streams)
     holding, stand_ins = Holding(journal, publications), StandIns(journal, router, readiness)
-    return journal, holding, stand_ins, streams, Readers(streams, router), commands
+    readers, homes = Readers(streams, router), GroupHomes(streams, census, addresses)
+    groups = Groups(readers, homes)
+    return journal, holding, stand_ins, streams, readers, homes, groups, commands
 
 
 class Tree(NamedTuple):
@@ -204,6 +209,7 @@ def tree_broker(
     core = Core(name, incarnation, settings, random)
     tree = _tree(core, addresses, matcher)
     handshake, neighbours, softs, sync, census, join, announcements, router, publications = tree
+    publications.whole = neighbours.whole
     local, readiness = publications.local, sync.readiness
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
     requests = Requests(attachments, router)
@@ -221,7 +227,7 @@ def tree_broker(
     census.nearby = neighbourhoods.behind
     moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(census, coordinator))
     moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
-    on_disk = durable(settings, opened, publications, router, readiness, census)
+    on_disk = durable(settings, opened, publications, router, readiness, census, addresses)
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.

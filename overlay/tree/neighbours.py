@@ -48,6 +48,10 @@ class Neighbours(Quiet):
         session.root_path = hello.root_path
         session.begin_sync()
 
+    def whole(self) -> bool:
+        """Whether everybody behind a link is known and can be reached."""
+        return all(isinstance(peer, Peer) and peer.whole for peer in self.core.peers.values())
+
     def _placed(self, session: Session, root_path: tuple[int, ...], now: float) -> None:
         if isinstance(session, Peer) and root_path != session.root_path:
             session.root_path = root_path

@@ -59,6 +59,11 @@ class Peer(Remote):
         return self.link is not None and self.synced_by_peer and self.writable and not self.paused
 
     @property
+    def whole(self) -> bool:
+        """Everything behind it is known and can be reached."""
+        return self.link is not None and self.synced_by_peer
+
+    @property
     def synced(self) -> bool:
         return self.synced_by_peer
 

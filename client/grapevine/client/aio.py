@@ -7,27 +7,29 @@ batch; a reader that waits gets whole runs of messages.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from math import inf
+from collections.abc import Callable, Generator, Mapping
 from time import monotonic
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import zmq
 
 from grapevine.client import durable as durables
 from grapevine.client import options
+from grapevine.client.aio_reading import Advertisement, Subscription
 from grapevine.client.channel_readers import AsyncChannelSubscription, confirmed
 from grapevine.client.durable import AsyncDurableSubscription
 from grapevine.client.engine import Engine
+from grapevine.client.groups import AsyncGroupSubscription, Membership, membership
 from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
-from grapevine.client.session import AdvertisementState, AttachmentGap, Message, SubscriptionState
+from grapevine.client.requesting import REPLY_S, AsyncRequests
+from grapevine.client.session import AttachmentGap, Message
 from grapevine.client.session.context import publish_in
-from grapevine.client.waiting import Reader
+from grapevine.client.session.durable import Wanted
 from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
 
-RUN = 1024  # messages that an iterator takes at a time
+D = TypeVar("D", bound=AsyncDurableSubscription)
 
 
 class connect:
@@ -89,6 +91,7 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._subscriptions: dict[int, Subscription] = {}
+        self._requests = AsyncRequests(self)
         engine.relinked = self._watch
         self._plan()
 
@@ -189,6 +192,10 @@ class Client:
     async def subscribe(
         self, filter: str | Filter | None, timeout: float | None = ..., *, durable: str, **more: Any
     ) -> AsyncDurableSubscription: ...
+    @overload
+    async def subscribe(
+        self, filter: str | Filter | None, timeout: float | None = ..., *, group: str, **more: Any
+    ) -> AsyncGroupSubscription: ...
     async def subscribe(
         self,
         filter: str | Filter | None,
@@ -197,6 +204,7 @@ class Client:
         into: Subscription | None = None,
         on_gap: Callable[[AttachmentGap], object] | None = None,
         durable: str | None = None,
+        group: str | None = None,
         **more: Any,
     ) -> Subscription | AsyncDurableSubscription:
         """Returns when every broker that must know knows, or, with confirm="local", when the first does.
@@ -205,9 +213,13 @@ class Client:
         both want; `Message.subscriptions` says who wanted it. `on_gap` is called, by whoever does the
         client's input and output, when something may have been missed (`Subscription.gaps`).
 
-        With `durable`, a name, see `subscribe_durable`."""
+        With `durable`, a name, see `subscribe_durable`; with `group`, a name, each message goes to one member
+        of that group, and takes the options of a durable subscription."""
         if durable is not None:
             return await self.subscribe_durable(filter, durable, timeout, **more)
+        if group is not None:
+            member = membership(self._engine, group, filter, more)
+            return await Client(member.engine)._join(member, timeout)
         if filter is None or more:
             raise TypeError(f"only a durable subscription has {', '.join(more) or 'no filter'}")
         shared = None if into is None else into._state
@@ -233,15 +245,33 @@ class Client:
         client is there or not, until it is acknowledged. Without a filter: a cursor of the stream `stream`.
         Options: stream, start, ack, ack_wait_s, in_flight, max_deliver, expires_s, fresh."""
         wanted = durables.wanted(durable, None if filter is None else as_filter(filter), **options_of_it)
+        return await self._open(AsyncDurableSubscription, wanted, timeout)
+
+    async def _open(self, kind: type[D], wanted: Wanted, timeout: float | None) -> D:
         durables.check_journal(self._session.journal, self._session.broker_name)
         reader = self._session.durables.open(wanted)
-        subscription = AsyncDurableSubscription(self, reader)
+        subscription = kind(self, reader)
         try:
             await self._wait(lambda: durables.opened(reader), timeout, "not confirmed in time")
         except BaseException:
             self._session.durables.close(reader)
             raise
         return subscription
+
+    async def _join(self, member: Membership, timeout: float | None) -> AsyncGroupSubscription:
+        """This client is a member's own."""
+        try:
+            await self._wait(self._engine.attached, timeout, "no broker")
+            return await self._open(AsyncGroupSubscription, member.wanted, timeout)
+        except BaseException:
+            await self.close(0)
+            raise
+
+    async def request(
+        self, attributes: Mapping[str, Value], payload: bytes = b"", timeout: float = REPLY_S
+    ) -> Message:
+        """As the blocking client's."""
+        return await self._requests.request(attributes, payload, timeout)
 
     async def subscribe_channel(
         self,
@@ -388,99 +418,3 @@ class Client:
         for source in self._sources:
             self._loop.remove_reader(source)
         self._sources = []
-
-
-class Subscription:
-    """Messages for one filter, in their publishers' order. An asynchronous iterator."""
-
-    def __init__(self, client: Client, state: SubscriptionState, into: Subscription | None) -> None:
-        self._client = client
-        self._state = state
-        self._reader: Reader = Reader(client._loop) if into is None else into._reader
-
-    @property
-    def number(self) -> int:
-        """As in `Message.subscriptions`."""
-        return self._state.number
-
-    @property
-    def dropped(self) -> int:
-        """Deliveries lost because this client was slow; the broker counts them per client."""
-        return self._client.dropped
-
-    @property
-    def gaps(self) -> list[AttachmentGap]:
-        """Where something may be missing: one entry for every time that the session with the broker was lost
-        and the subscription was made anew. Empty: nothing that was settled is missing."""
-        return list(self._state.gaps)
-
-    async def next(self, timeout: float | None = None) -> Message | None:
-        """The next message, or None if there was none in time."""
-        batch = await self.next_batch(1, timeout)
-        return batch[0] if batch else None
-
-    async def next_batch(self, most: int = RUN, timeout: float | None = None) -> list[Message]:
-        """Up to `most` messages as soon as there is one; an empty list if there was none in time."""
-        queue = self._state.queue
-        if not queue:
-            await self._arrival(timeout)
-        if len(queue) <= most:
-            batch = list(queue)
-            queue.clear()
-        else:
-            batch = [queue.popleft() for _ in range(most)]
-        self._consumed(len(batch))
-        return batch
-
-    async def _arrival(self, timeout: float | None) -> None:
-        """Until there is a message, or in vain in time."""
-        client, state, loop = self._client, self._state, self._client._loop
-        deadline = inf if timeout is None else loop.time() + timeout
-        while not state.queue:
-            if state.withdrawn:
-                raise Closed("unsubscribed")
-            if client._stopped:
-                raise Closed("the client is closed")
-            client._engine.check_hope()
-            await self._reader.wait(deadline)  # also where there is no time: others must have their turn
-            if loop.time() >= deadline:
-                return
-
-    def _consumed(self, count: int) -> None:
-        session = self._client._session
-        session.consumed(count)
-        if session.owes_credit:
-            self._client._plan()
-
-    async def __aiter__(self) -> AsyncIterator[Message]:
-        try:
-            while True:
-                for message in await self.next_batch(RUN):
-                    yield message
-        except Closed:
-            return
-
-    async def unsubscribe(self, timeout: float | None = options.CONFIRM_S) -> None:
-        client = self._client
-        request = client._session.unsubscribe(self._state, monotonic(), timeout)
-        client._subscriptions.pop(self.number, None)
-        self._reader.stop()
-        await client._wait(lambda: client._engine.answered(request), None, "")
-
-
-class Advertisement:
-    """What a client has said it will publish."""
-
-    def __init__(self, client: Client, state: AdvertisementState) -> None:
-        self._client = client
-        self._state = state
-
-    @property
-    def number(self) -> int:
-        return self._state.number
-
-    async def unadvertise(self, timeout: float | None = options.CONFIRM_S) -> None:
-        """Ends it when everything published so far is settled."""
-        client = self._client
-        request = client._session.unadvertise(self._state, monotonic(), timeout)
-        await client._wait(lambda: client._engine.answered(request), None, "")

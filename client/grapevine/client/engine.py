@@ -211,6 +211,8 @@ class Engine:
             self._promote(now)
         elif event.what == "gap":
             event.subscription.tell_gap()
+        elif event.what == "elsewhere":
+            self._go_to(event.addresses, now)
         elif event.what == "refused":
             text = f"{event.text or 'refused'} ({event.reason})"
             self._failed(NotAllowed(text) if event.reason in _STUBBORN else Unreachable(text), now)
@@ -220,6 +222,23 @@ class Engine:
                 self._failed(Unreachable("the broker stops"), now)
         elif event.what != "round-trips" and self.link is not None:
             self._failed(Unreachable(f"{self.link.address} does not answer"), now)
+
+    def _go_to(self, addresses: Sequence[str], now: float) -> None:
+        """Where the group is that this session reads."""
+        self._brokers = list(dict.fromkeys((*_dialable(addresses), *self._brokers)))
+        self._choice = 0
+        self._hang_up(now)
+        self._dial_at = now
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Addresses of brokers, the one in use first."""
+        first = [] if self.link is None else [self.link.address]
+        return tuple(dict.fromkeys((*first, *self._candidates)))
+
+    @property
+    def keys(self) -> Path | None:
+        return self._keys
 
     def _promote(self, now: float) -> None:
         """The session has moved as a whole: its second link is the main one from now on."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import zmq
 
@@ -22,16 +22,19 @@ from grapevine.client import options
 from grapevine.client.channel_readers import ChannelSubscription, confirmed
 from grapevine.client.durable import DurableSubscription
 from grapevine.client.engine import Engine
+from grapevine.client.groups import GroupSubscription, Membership, membership
 from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
-from grapevine.client.session import AdvertisementState, AttachmentGap, Message, SubscriptionState
+from grapevine.client.reading import RUN, Advertisement, Subscription
+from grapevine.client.requesting import REPLY_S, Requests
+from grapevine.client.session import AttachmentGap, Message
 from grapevine.client.session.context import publish_in
+from grapevine.client.session.durable import Wanted
 from grapevine.client.session.packed import append_packed
 from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
 from grapevine.wire.channels import DriverAnswer
 
-RUN = 1024  # messages that an iterator takes at a time
-TELL = 64  # messages read one by one before the session hears of it
+D = TypeVar("D", bound=DurableSubscription)
 SLEEP_MOST_S = 60.0
 
 
@@ -78,6 +81,7 @@ class Client:
         self._bell, self._ear = socket.socketpair()
         self._ear.setblocking(False)
         self._subscriptions: dict[int, Subscription] = {}
+        self._requests = Requests(self)
         self._thread = threading.Thread(target=self._run, name=f"grapevine {self.name}", daemon=True)
         self._thread.start()
 
@@ -183,6 +187,10 @@ class Client:
     def subscribe(
         self, filter: str | Filter | None, timeout: float | None = ..., *, durable: str, **more: Any
     ) -> DurableSubscription: ...
+    @overload
+    def subscribe(
+        self, filter: str | Filter | None, timeout: float | None = ..., *, group: str, **more: Any
+    ) -> GroupSubscription: ...
     def subscribe(
         self,
         filter: str | Filter | None,
@@ -191,6 +199,7 @@ class Client:
         into: Subscription | None = None,
         on_gap: Callable[[AttachmentGap], object] | None = None,
         durable: str | None = None,
+        group: str | None = None,
         **more: Any,
     ) -> Subscription | DurableSubscription:
         """Returns when every broker that must know knows, or, with confirm="local", when the first does.
@@ -199,9 +208,13 @@ class Client:
         both want; `Message.subscriptions` says who wanted it. `on_gap` is called, by whoever does the
         client's input and output, when something may have been missed (`Subscription.gaps`).
 
-        With `durable`, a name, see `subscribe_durable`."""
+        With `durable`, a name, see `subscribe_durable`; with `group`, a name, each message goes to one member
+        of that group, and takes the options of a durable subscription."""
         if durable is not None:
             return self.subscribe_durable(filter, durable, timeout, **more)
+        if group is not None:
+            member = membership(self._engine, group, filter, more)
+            return Client(member.engine)._join(member, timeout)
         if filter is None or more:
             raise TypeError(f"only a durable subscription has {', '.join(more) or 'no filter'}")
         form, shared = as_filter(filter), None if into is None else into._state
@@ -228,16 +241,35 @@ class Client:
         client is there or not, until it is acknowledged. Without a filter: a cursor of the stream `stream`.
         Options: stream, start, ack, ack_wait_s, in_flight, max_deliver, expires_s, fresh."""
         wanted = durables.wanted(durable, None if filter is None else as_filter(filter), **options_of_it)
+        return self._open(DurableSubscription, wanted, timeout)
+
+    def _open(self, kind: type[D], wanted: Wanted, timeout: float | None) -> D:
         with self._lock:
             durables.check_journal(self._session.journal, self._session.broker_name)
             reader = self._session.durables.open(wanted)
-            subscription = DurableSubscription(self, reader)
+            subscription = kind(self, reader)
             try:
                 self._wait_locked(lambda: durables.opened(reader), timeout, "not confirmed in time")
             except BaseException:
                 self._session.durables.close(reader)
                 raise
         return subscription
+
+    def _join(self, member: Membership, timeout: float | None) -> GroupSubscription:
+        """This client is a member's own."""
+        try:
+            self._wait(self._engine.attached, timeout, "no broker")
+            return self._open(GroupSubscription, member.wanted, timeout)
+        except BaseException:
+            self.close(0)
+            raise
+
+    def request(
+        self, attributes: Mapping[str, Value], payload: bytes = b"", timeout: float = REPLY_S
+    ) -> Message:
+        """Publish a request and return the first reply. NoResponders, at once, if nobody has subscribed to
+        it; Timeout if nobody has answered in time."""
+        return self._requests.request(attributes, payload, timeout)
 
     def subscribe_channel(
         self,
@@ -392,108 +424,3 @@ def _watch(engine: Engine, ear: socket.socket) -> zmq.Poller:
 def _sleep_s(engine: Engine) -> float:
     deadline = engine.next_deadline()
     return SLEEP_MOST_S if deadline is None else min(max(deadline - monotonic(), 0.0) + 0.001, SLEEP_MOST_S)
-
-
-class Subscription:
-    """Messages for one filter, in their publishers' order. An iterator that never ends by itself."""
-
-    def __init__(self, client: Client, state: SubscriptionState) -> None:
-        self._client = client
-        self._state = state
-        self._read = 0  # one by one, not yet told
-
-    @property
-    def number(self) -> int:
-        """As in `Message.subscriptions`."""
-        return self._state.number
-
-    @property
-    def dropped(self) -> int:
-        """Deliveries lost because this client was slow; the broker counts them per client."""
-        return self._client.dropped
-
-    @property
-    def gaps(self) -> list[AttachmentGap]:
-        """Where something may be missing: one entry for every time that the session with the broker was lost
-        and the subscription was made anew. Empty: nothing that was settled is missing."""
-        return list(self._state.gaps)
-
-    def next(self, timeout: float | None = None) -> Message | None:
-        """The next message, or None if there was none in time."""
-        try:
-            message = self._state.queue.popleft()
-        except IndexError:
-            batch = self.next_batch(1, timeout)
-            return batch[0] if batch else None
-        self._read += 1
-        if self._read >= TELL:
-            with self._client._lock:
-                self._tell(0)
-        return message
-
-    def next_batch(self, most: int = RUN, timeout: float | None = None) -> list[Message]:
-        """Up to `most` messages as soon as there is one; an empty list if there was none in time."""
-        queue = self._state.queue
-        client = self._client
-        with client._lock:
-            self._tell(0)
-            if not queue:
-                client._await(self._some, timeout)
-            if len(queue) <= most:
-                batch = list(queue)
-                queue.clear()
-            else:
-                batch = [queue.popleft() for _ in range(most)]
-            self._tell(len(batch))
-        return batch
-
-    def _some(self) -> bool:
-        if self._state.withdrawn and not self._state.queue:
-            raise Closed("unsubscribed")
-        if not self._state.queue:
-            self._client._engine.check_hope()
-        return bool(self._state.queue)
-
-    def _tell(self, count: int) -> None:
-        """The session learns what was read, and the broker of it if it waits for that."""
-        count += self._read
-        self._read = 0
-        if count:
-            client = self._client
-            client._session.consumed(count)
-            if client._sleeping and client._session.owes_credit:
-                client._wake()
-
-    def __iter__(self) -> Iterator[Message]:
-        try:
-            while True:
-                yield from self.next_batch(RUN)
-        except Closed:
-            return
-
-    def unsubscribe(self, timeout: float | None = options.CONFIRM_S) -> None:
-        client = self._client
-        with client._lock:
-            request = client._session.unsubscribe(self._state, monotonic(), timeout)
-            client._subscriptions.pop(self.number, None)
-            client._changed.notify_all()
-            client._wait_locked(lambda: client._engine.answered(request), None, "")
-
-
-class Advertisement:
-    """What a client has said it will publish."""
-
-    def __init__(self, client: Client, state: AdvertisementState) -> None:
-        self._client = client
-        self._state = state
-
-    @property
-    def number(self) -> int:
-        return self._state.number
-
-    def unadvertise(self, timeout: float | None = options.CONFIRM_S) -> None:
-        """Ends it when everything published so far is settled."""
-        client = self._client
-        with client._lock:
-            request = client._session.unadvertise(self._state, monotonic(), timeout)
-            client._wait_locked(lambda: client._engine.answered(request), None, "")

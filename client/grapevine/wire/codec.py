@@ -342,7 +342,7 @@ def _check_stream_request(request: streams.StreamRequest) -> None:
 
 
 def _check_stream_state(state: streams.StreamState) -> None:
-    _check_bytes(NAME_BYTES, state.outcome, state.stream)
+    _check_bytes(NAME_BYTES, state.outcome, state.stream, *state.addresses)
     _check_bytes(TEXT_BYTES, state.text)
 
 
@@ -460,6 +460,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     streams.Fetch: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
     streams.Fetched: lambda m: _check_bytes(NAME_BYTES, m.outcome, *(gap.reason for gap in m.gaps)),
     streams.Acknowledge: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
+    streams.Acknowledged: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
     streams.StreamRequest: _check_stream_request,
     streams.StreamState: _check_stream_state,
     wire.Command: _check_command,

@@ -87,6 +87,7 @@ SHARED_LISTS = 2  # from this version on one list of subscriptions may stand for
 
 DURABLE, TRACED = 1, 2
 EXTENDED = 4  # `extension` holds at least one block
+ASKS = 16  # a request: its publisher wants to hear at once if nobody is there to answer
 RESENT = 8  # sent again after a break: route as new, a duplicate only at a local delivery
 
 
@@ -122,6 +123,7 @@ CUT_TOO_FAR = 3
 CUT_NO_ROOM = 4  # durable, and the disk of its first broker is full
 CUT_ROTTEN = 5  # durable, and the disk has damaged it
 CUT_EXPIRED = 6  # durable, and in custody for too long
+CUT_NO_RESPONDERS = 7  # a request that nobody has subscribed to
 
 
 # --- link session: 1-19 ------------------------------------------------------------------------

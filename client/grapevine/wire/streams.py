@@ -2,7 +2,8 @@
 
 A stream is a filter whose matches a broker keeps in its journal, with dense offsets from 1. A reader of it
 has a *cursor*: how far it has acknowledged. A reader asks (Fetch) and is given (Fetched); what is not
-acknowledged in time is given again. Without a cursor a range is read, as often as anybody likes.
+acknowledged in time is given again. Without a cursor a range is read, as often as anybody likes. A *group* is
+a cursor that several clients read together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 
 from grapevine.filters.normal import Filter
-from grapevine.wire.fields import Body, Count, Name, Seconds, Text
+from grapevine.wire.fields import Addresses, Body, Count, Name, Seconds, Text
 from grapevine.wire.gates import BROKER, SUBSCRIBER, Carrier, Gate
 from grapevine.wire.limits import BATCH_PUBLICATIONS
 
@@ -21,7 +22,8 @@ Delays: TypeAlias = Annotated[tuple[Seconds, ...], msgspec.Meta(max_length=BATCH
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Give me up to `most`, now or within `wait_s`: by a cursor, or, without one, from offset `first` on."""
+    """Give me up to `most`, now or within `wait_s`: by a cursor, or, without one, from offset `first` on.
+    `last`: of a stream that keeps one per key, and what is newest of each key only."""
 
     kind: ClassVar[int] = 54
     gate: ClassVar[Gate] = Gate(3, Carrier.CLIENT, SUBSCRIBER)
@@ -31,6 +33,7 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Count = 0
     most: Count = 1_000
     wait_s: Seconds = 30.0
+    last: bool = False
 
 
 class StreamGap(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -92,6 +95,8 @@ class StreamRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     expires_s: Seconds = 604_800.0
     fresh: bool = False  # forget an old cursor of this name
     end: bool = False  # end the cursor
+    group: bool = False  # the cursor is a group's: become a member of it, wherever it is
+    last: bool = False  # no cursor: where is the stream that keeps the last of each key for this filter
 
 
 class StreamState(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -100,14 +105,30 @@ class StreamState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 58
     gate: ClassVar[Gate] = Gate(3, Carrier.CLIENT, BROKER)
     request: Count
-    outcome: Name  # "ok", "gone", "taken", "not-allowed", "filter", "no-journal"
+    outcome: Name  # "ok", "gone", "taken", "not-allowed", "filter", "no-journal", "elsewhere", "busy"
     stream: Name = ""
     version: Count = 0
     first: Count = 0  # the oldest offset kept
     end: Count = 0
     acknowledged: Count = 0
     text: Text = ""
+    addresses: Addresses = ()  # "elsewhere": of the broker that has it
 
 
-StreamMessage: TypeAlias = Fetch | Fetched | Acknowledge | StreamRequest | StreamState
-STREAM_MESSAGES: tuple[type[StreamMessage], ...] = (Fetch, Fetched, Acknowledge, StreamRequest, StreamState)
+class Acknowledged(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """To a member of a group: these acknowledgements of its own count and are on disk, so nobody gets these
+    offsets again; those in `late` do not, because another member has got them meanwhile."""
+
+    kind: ClassVar[int] = 59
+    gate: ClassVar[Gate] = Gate(3, Carrier.CLIENT, BROKER)
+    stream: Name
+    cursor: Name
+    offsets: Offsets
+    late: Offsets = ()
+
+
+StreamMessage: TypeAlias = Fetch | Fetched | Acknowledge | Acknowledged | StreamRequest | StreamState
+STREAM_MESSAGES: tuple[type[StreamMessage], ...] = (
+    *(Fetch, Fetched, Acknowledge, StreamRequest, StreamState),
+    Acknowledged,
+)

@@ -92,7 +92,7 @@ class Away:
         elif isinstance(message, wire.Marks | wire.Deliver):
             self._marked(message)
         elif isinstance(message, relocation.RoundTripsRequest):
-            self.session.asked(self, message)
+            self.session.moving.asked(self, message)
         elif isinstance(message, relocation.Relocate):
             moving.on_relocate(self, message, now)
         elif isinstance(message, relocation.Relocated):

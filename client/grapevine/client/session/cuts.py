@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grapevine.errors import Error, NotAllowed, Undelivered
-from grapevine.wire.messages import CUT_NOT_ALLOWED, Cut
+from grapevine.wire.messages import CUT_NO_RESPONDERS, CUT_NOT_ALLOWED, Cut
+
+ALONE_MOST = 1_024  # remembered: whoever asked has looked by then
 
 
 class Cuts:
-    __slots__ = ("_entries", "may_publish", "seen", "acknowledged")
+    __slots__ = ("_alone", "_entries", "acknowledged", "may_publish", "seen")
 
     def __init__(self) -> None:
         self.may_publish = ""  # the filter that the broker names as this client's limit
         self._entries: list[Cut] = []
+        self._alone: list[Cut] = []  # requests that nobody is there to answer: told to who asked
         self.seen = 0  # of this epoch
         self.acknowledged = 0  # how many the broker knows to be seen
 
@@ -34,8 +37,14 @@ class Cuts:
     def take(self, cuts: tuple[Cut, ...], first: int) -> None:
         fresh = cuts[max(self.seen - first, 0) :]
         if fresh and first <= self.seen:
-            self._entries += fresh
+            self._entries += [cut for cut in fresh if cut.reason != CUT_NO_RESPONDERS]
+            self._alone += [cut for cut in fresh if cut.reason == CUT_NO_RESPONDERS]
+            del self._alone[:-ALONE_MOST]
             self.seen += len(fresh)
+
+    def alone(self, sequence: int) -> bool:
+        """Whether nobody was there to answer this request."""
+        return any(cut.first <= sequence <= cut.last for cut in self._alone)
 
     def add(self, cut: Cut) -> None:
         """One that the broker never saw."""

@@ -3,6 +3,9 @@
 A reader opens its place (StreamRequest), then always has one Fetch out while there is room for more. It is
 asked for again after every break; what was under way comes again then. What the application has done with
 what it got leaves with the next burst.
+
+A member of a group reads the same way, from wherever the group is: a broker that does not have it names the
+one that does, and the driver goes there. What waits in the queue of a member whose link breaks is another's.
 """
 
 from __future__ import annotations
@@ -15,7 +18,15 @@ from grapevine.client.session.message import Message, Names
 from grapevine.errors import Error, NotAllowed
 from grapevine.filters.normal import Filter
 from grapevine.wire import decode_publications
-from grapevine.wire.streams import Acknowledge, Fetch, Fetched, StreamMessage, StreamRequest, StreamState
+from grapevine.wire.streams import (
+    Acknowledge,
+    Acknowledged,
+    Fetch,
+    Fetched,
+    StreamMessage,
+    StreamRequest,
+    StreamState,
+)
 
 T = TypeVar("T")
 WAIT_S = 20.0  # a Fetch that finds nothing is asked again after this
@@ -72,6 +83,7 @@ class Wanted(NamedTuple):
     max_deliver: int = 0
     expires_s: float = 604_800.0
     fresh: bool = False
+    group: bool = False
 
 
 class DurableReader:
@@ -85,6 +97,10 @@ class DurableReader:
         self.home = ""  # the broker that keeps it
         self.ended = False
         self.wake: Callable[[], None] = lambda: None  # there is something to send
+        self.elsewhere: tuple[str, ...] = ()  # addresses of the broker that has the group
+        self.late = 0  # acknowledgements that did not count: another member had got it meanwhile
+        self.counted: deque[int] = deque()  # offsets whose acknowledgement is on disk, of a group
+        self._unanswered = 0  # acknowledgements that the group has not answered
         self._number = number
         self._version = 0  # of the stream, once it is known
         self._fresh = True  # not asked for yet
@@ -131,8 +147,13 @@ class DurableReader:
         self._up_to_sent = 0
         for said in (self._acked, self._refused, self._working):
             said.clear()
-        if self._fresh or (self.home and broker_name != self.home):
+        if self.wanted.group:
+            self.queue.clear()
+            self._unanswered = 0
+        elif self.home and broker_name != self.home:
             return []  # it waits for its home
+        if self._fresh:
+            return []
         return [self._request()]
 
     def _request(self, end: bool = False) -> StreamRequest:
@@ -142,6 +163,7 @@ class DurableReader:
         return StreamRequest(
             *(self._asked, wanted.stream, wanted.name, wanted.filter, wanted.start, wanted.at),
             *(wanted.ack_wait_s, wanted.in_flight, wanted.max_deliver, wanted.expires_s, fresh, end),
+            wanted.group,
         )
 
     def on_state(self, state: StreamState, broker_name: str, now: float) -> None:
@@ -155,7 +177,9 @@ class DurableReader:
                 self.queue.append(Gap(0, 0, FORGOTTEN))
             self.state, self.home, self._version = state, broker_name, state.version
             self.opened = True
-        elif state.outcome in _LASTING or not self.opened:
+        elif state.outcome == "elsewhere":
+            self.elsewhere = state.addresses
+        elif state.outcome in _LASTING or not (self.opened or state.outcome == "busy"):
             self.error = NotAllowed(state.text or state.outcome)
         else:
             self._again_at = now + AGAIN_S
@@ -173,6 +197,12 @@ class DurableReader:
         for publication, offset in zip(decode_publications(fetched.publications), fetched.offsets):
             message = DurableMessage(publication, b"", self.names, None, offset, offset in again, self)
             self.queue.append(message)
+
+    def on_acknowledged(self, message: Acknowledged) -> None:
+        if message.cursor == self.wanted.name and message.stream == self.stream:
+            self.counted += message.offsets
+            self.late += len(message.late)
+            self._unanswered -= len(message.offsets) + len(message.late)
 
     def outgoing(self, now: float) -> list[StreamMessage]:
         """What leaves with this burst; there is a link."""
@@ -196,13 +226,14 @@ class DurableReader:
         return out
 
     def _acknowledge(self) -> Acknowledge:
-        refused = _all(self._refused)
+        refused, acked = _all(self._refused), _all(self._acked)
         self._up_to_sent = self._up_to
+        self._unanswered += len(acked) if self.wanted.group else 0
         return Acknowledge(
             self.stream,
             self.wanted.name,
             self._up_to_sent,
-            _all(self._acked),
+            acked,
             tuple([offset for offset, _ in refused]),
             tuple([delay_s for _, delay_s in refused]),
             _all(self._working),
@@ -216,8 +247,8 @@ class DurableReader:
 
     @property
     def owes(self) -> bool:
-        """Something that the application said has not left."""
-        told = self._up_to <= self._up_to_sent
+        """Something that the application said has not left, or, of a group, is not known to count."""
+        told = self._up_to <= self._up_to_sent and not self._unanswered
         return not self.ended and (not told or bool(self._acked or self._refused or self._working))
 
     @property
@@ -245,12 +276,21 @@ class DurableReaders:
         self._number += 1
         return self._number
 
-    def receive(self, message: StreamState | Fetched, broker_name: str, now: float) -> None:
+    def receive(
+        self, message: StreamState | Fetched | Acknowledged, broker_name: str, now: float
+    ) -> tuple[str, ...]:
+        """The addresses of where a group is, if that is somewhere else."""
         for reader in self.all:
             if isinstance(message, StreamState):
                 reader.on_state(message, broker_name, now)
+            elif isinstance(message, Acknowledged):
+                reader.on_acknowledged(message)
             else:
                 reader.on_fetched(message, now)
+            if reader.elsewhere:
+                addresses, reader.elsewhere = reader.elsewhere, ()
+                return addresses
+        return ()
 
     def attached(self, broker_name: str) -> list[StreamMessage]:
         return [message for reader in self.all for message in reader.attached(broker_name)]

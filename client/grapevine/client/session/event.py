@@ -11,8 +11,8 @@ class Event(NamedTuple):
     """Something the driver may have to act on: "attached", "resumed", "refused" (reason, text), "go-away"
     (other addresses), "unanswered" and "silent" (nobody at the other end: dial again), "promoted" (an
     attachment of `moving` is the main one from now on), "gap" (this subscription may have missed something),
-    "round-trips" (asked: a driver that can measure
-    them says the answer to the attachment that it came from)."""
+    "elsewhere" (the group that this session reads is at a broker with these addresses), "round-trips" (asked:
+    a driver that can measure them says the answer to the attachment that it came from)."""
 
     what: str
     reason: str = ""

@@ -6,7 +6,7 @@ from grapevine.client.session.session import Session
 from grapevine.wire import messages as wire
 from grapevine.wire import relocation
 from grapevine.wire.channels import CHANNELS
-from grapevine.wire.streams import Fetched, StreamState
+from grapevine.wire.streams import Acknowledged, Fetched, StreamState
 
 HANDLERS = Session.HANDLERS
 HANDLERS[wire.Attached.kind] = Session.on_attached
@@ -19,12 +19,11 @@ HANDLERS[wire.Deliver.kind] = Session.on_deliver
 HANDLERS[wire.Names.kind] = Session.on_names
 HANDLERS[wire.GoAway.kind] = Session.on_go_away
 HANDLERS[wire.Dropped.kind] = Session.on_dropped
-HANDLERS[relocation.RoundTripsRequest.kind] = lambda session, m, now: session.asked(session, m)
+HANDLERS[relocation.RoundTripsRequest.kind] = lambda session, m, now: session.moving.asked(session, m)
 HANDLERS[relocation.Relocate.kind] = lambda session, m, now: session.moving.on_relocate(session, m, now)
 HANDLERS[relocation.Relocated.kind] = lambda session, m, now: session.moving.on_relocated(session, m, now)
 for _kind in (message.kind for message in CHANNELS):
     HANDLERS[_kind] = lambda session, m, now: session.channels.receive(m, now)
 HANDLERS[StreamState.kind] = Session.on_stream
 HANDLERS[Fetched.kind] = Session.on_stream
-for _message in CHANNELS:
-    HANDLERS[_message.kind] = lambda session, m, now: session.channels.receive(m, now)
+HANDLERS[Acknowledged.kind] = Session.on_stream

@@ -82,7 +82,7 @@ class Incoming:
         self.queued = self.consumed = 0  # entries put into queues, entries read from them, ever
         self.repeated = 0  # duplicates dropped here
         self.duplicates = Duplicates()
-        self.names: Names = {}
+        self.names = Names()
         self.subscriptions: dict[int, SubscriptionState] = {}
         self.touched: set[SubscriptionState] = set()  # queues that grew or ended; the driver clears it
         self._targets: dict[bytes, tuple[SubscriptionState, ...]] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,12 @@ from grapevine.filters.normal import Value
 from grapevine.wire.codec import decode_attributes
 from grapevine.wire.messages import Publication
 
-Names: TypeAlias = dict[int, tuple[str, str]]  # publisher's id -> its name, its first broker's name
+
+class Names(dict[int, tuple[str, str]]):
+    """Publisher's id -> its name, its first broker's name; and how this client answers a request."""
+
+    __slots__ = ("reply",)
+    reply: Callable[[Message, Mapping[str, Value], bytes], Any]
 
 
 class Message(msgspec.Struct, eq=False, gc=False):
@@ -60,6 +66,11 @@ class Message(msgspec.Struct, eq=False, gc=False):
     def context(self) -> str | None:
         """The traceparent that it was published with."""
         return context_of(self.publication)
+
+    def reply(self, attributes: Mapping[str, Value] | None = None, payload: bytes = b"") -> Any:
+        """Answer a request; awaited with asyncio. It goes to who asked, like any publication, and only
+        there."""
+        return self.names.reply(self, attributes or {}, payload)
 
     @property
     def subscriptions(self) -> tuple[int, ...]:

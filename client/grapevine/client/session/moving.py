@@ -15,9 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from grapevine.client.session.away import Away
+from grapevine.client.session.event import Event
 from grapevine.client.session.state import State
 from grapevine.wire import messages as wire
-from grapevine.wire.relocation import Migrate, Paused, Relocate, Relocated, RelocateEnd
+from grapevine.wire.relocation import (
+    Migrate,
+    Paused,
+    Relocate,
+    Relocated,
+    RelocateEnd,
+    RoundTripsRequest,
+)
 
 if TYPE_CHECKING:
     from grapevine.client.session.session import Session
@@ -86,6 +94,9 @@ class Moving:
         return self._proposal
 
     # --- the offer --------------------------------------------------------------------------------
+
+    def asked(self, place: Session | Away, request: RoundTripsRequest) -> None:
+        self.session.events.append(Event("round-trips", asked=(place, request)))
 
     def on_relocate(self, place: Place, offer: Relocate, now: float) -> None:
         if self.move is not None:

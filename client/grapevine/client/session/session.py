@@ -29,13 +29,12 @@ from grapevine.client.session.state import State
 from grapevine.errors import Closed, Error, Invalid, NotAllowed
 from grapevine.filters.normal import EVERYTHING, Filter, Value
 from grapevine.wire import messages as wire
-from grapevine.wire import relocation
 from grapevine.wire.codec import BAD_ATTRIBUTES, check_attributes, check_payload, pack, unpackable
 from grapevine.wire.drafts import Draft
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import PAYLOAD_BYTES
-from grapevine.wire.messages import DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, ExtendedPublish
-from grapevine.wire.streams import Fetched, StreamState
+from grapevine.wire.messages import ASKS, DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, ExtendedPublish
+from grapevine.wire.streams import Acknowledged, Fetched, StreamState
 
 
 class Session:
@@ -199,9 +198,6 @@ class Session:
         self._draining = True
         self.events.append(Event("go-away", addresses=go_away.addresses))
 
-    def asked(self, place: Session | Away, request: relocation.RoundTripsRequest) -> None:
-        self.events.append(Event("round-trips", asked=(place, request)))
-
     def on_ping(self, ping: wire.Ping, now: float) -> None:
         self.out.append(wire.Pong(ping.sent_at))
 
@@ -246,6 +242,7 @@ class Session:
         durable: bool = False,
         sequence: int | None = None,
         traced: bool = False,
+        asks: bool = False,
     ) -> int:
         """Appends a publication; its sequence number. Only while `can_publish`."""
         try:  # here and not in a function of its own: this is paid per publication
@@ -258,7 +255,7 @@ class Session:
             sequence = self._sequence + 1
         elif sequence <= self._sequence:
             raise Invalid(f"sequence {sequence} does not rise: the last one was {self._sequence}")
-        flags = (DURABLE if durable else 0) | (TRACED if traced else 0) if durable or traced else 0
+        flags = durable * DURABLE | traced * TRACED | asks * ASKS if durable or traced or asks else 0
         outgoing = self.outgoing
         if size <= SMALL:
             outgoing.buffer.append(Draft(packed, payload, sequence, flags))
@@ -280,9 +277,9 @@ class Session:
             raise Closed("the client is closed")
         check_payload(payload)
         check_attributes(packed, attributes)
-        if not self.advertised.explicit and IMPLICIT not in self.advertised.by_number:
-            self._advertise(IMPLICIT, EVERYTHING, self.requests.new())
         advertisement = self.advertised.find(packed)
+        if advertisement is None and not self.advertised.explicit:
+            advertisement = self._advertise(IMPLICIT, EVERYTHING, self.requests.new())
         if advertisement is None:
             limit = str(self.advertised) or "nothing, any more"
             raise NotAllowed(f"{dict(attributes)} is outside what this client has advertised: {limit}")
@@ -325,6 +322,11 @@ class Session:
                 self.unadvertise(implicit, now)
         self._number += 1
         return self._advertise(self._number, filter, self.requests.new(confirm, deadline(now, timeout_s)))
+
+    def advertise_also(self, filter: Filter) -> None:
+        """What the library itself publishes for the application, whatever that has advertised."""
+        self._number += 1
+        self._advertise(self._number, filter, self.requests.new())
 
     def _advertise(self, number: int, filter: Filter, request: Request) -> AdvertisementState:
         advertisement = AdvertisementState(number, filter, request)
@@ -453,8 +455,9 @@ class Session:
     def on_dropped(self, dropped: wire.Dropped, now: float) -> None:
         self.dropped = max(self.dropped, self._dropped_before + dropped.total)
 
-    def on_stream(self, message: StreamState | Fetched, now: float) -> None:
-        self.durables.receive(message, self.broker_name, now)
+    def on_stream(self, message: StreamState | Fetched | Acknowledged, now: float) -> None:
+        if elsewhere := self.durables.receive(message, self.broker_name, now):
+            self.events.append(Event("elsewhere", addresses=elsewhere))
 
     # --- time and end -----------------------------------------------------------------------------
 
@@ -494,7 +497,3 @@ class Session:
     def _check_open(self) -> None:
         if self.state == State.CLOSED:
             raise Closed("the client is closed")
-
-
-def _deadline(now: float, timeout_s: float | None) -> float | None:
-    return None if timeout_s is None else now + timeout_s
