@@ -4,6 +4,11 @@ In ordered mode a broker sees each publisher in order, whatever path the publica
 last sequence number decides. Otherwise a window of bits below it does. What is known of a publisher is
 forgotten with its last advertisement, and nothing is kept of one that has none: what was on its way when a
 link was lost comes after the advertisement has gone.
+
+Where a publisher's side may be lost and come back as another, that is not the end: what it published between
+may have been cut on the way, with nobody left to hear of it, and newer ones be here before it is sent again.
+Then it is too late for it, and it is no duplicate. So a publisher that has gone is remembered for a while,
+and of one that has come back the numbers between (a *hole*): what is dropped there was missed, and is cut.
 """
 
 from __future__ import annotations
@@ -11,25 +16,51 @@ from __future__ import annotations
 Source = tuple[int, int]  # (publisher, incarnation)
 
 WINDOW = 4096  # how far a publication may arrive behind its publisher's newest, unordered
+GONE = 4096  # publishers remembered
+HOLES = 8  # of one publisher
 
 
 class LastSeen:
     """Ordered: `last` is the newest sequence number delivered here."""
 
-    __slots__ = ("last",)
+    __slots__ = ("gone", "holes", "last", "remembers")
 
     def __init__(self) -> None:
         self.last: dict[Source, int] = {}
+        self.remembers = False
+        self.gone: dict[Source, int] = {}  # the same of publishers that are not known any more, or not again
+        self.holes: dict[Source, list[tuple[int, int]]] = {}  # the numbers before and behind
 
     def first(self, source: Source, sequence: int) -> bool:
         """Whether this is its first delivery here; it counts as delivered from now on."""
-        if sequence <= self.last.get(source, 0):
+        if sequence <= (self.last.get(source) or self.returned(source, sequence)):
             return False
         self.last[source] = sequence
         return True
 
+    def returned(self, source: Source, sequence: int) -> int:
+        """The last number of one that had gone. If this one is newer, it is back, and those between are too
+        late."""
+        last = self.gone.get(source, 0)
+        if last and sequence > last:
+            del self.gone[source]
+            if sequence > last + 1:
+                self.holes.setdefault(source, []).append((last, sequence))
+                del self.holes[source][:-HOLES]
+        return last
+
+    def missed(self, source: Source, sequence: int) -> bool:
+        """Whether this was never here, although newer ones were."""
+        return any(before < sequence < behind for before, behind in self.holes.get(source, ()))
+
     def forget(self, source: Source) -> None:
-        self.last.pop(source, None)
+        last = self.last.pop(source, None)
+        if last is not None and self.remembers:
+            self.gone[source] = last
+            if len(self.gone) > GONE:
+                oldest = next(iter(self.gone))
+                del self.gone[oldest]
+                self.holes.pop(oldest, None)
 
     def __len__(self) -> int:
         return len(self.last)
@@ -59,5 +90,5 @@ class SeenWindow(LastSeen):
         return True
 
     def forget(self, source: Source) -> None:
-        super().forget(source)
+        self.last.pop(source, None)
         self._bits.pop(source, None)

@@ -16,6 +16,7 @@ from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import (
     ASKS,
+    CUT_LINK_LOST,
     CUT_NO_RESPONDERS,
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
@@ -66,6 +67,7 @@ class Publications(Quiet):
         self._named_to: dict[int, set[Client]] = {}
         self._named_at = -1
         self._phase = 0
+        self._missed: list[Publication] = []  # of this drain: too late for clients here
         self.plane = 0  # what local publishers' are stamped with
         self.stage: Stage | None = None  # of an overlay that asks before it routes
         # Set while a side was lost not long ago: what a client sends again here was perhaps owed there.
@@ -208,7 +210,10 @@ class Publications(Quiet):
             return
         if not run:
             return
-        if not rising(run, self.seen.last.get(source, 0)):
+        last = self.seen.last.get(source, 0)
+        if not last and self.seen.gone and source in self.router.sources:
+            last = self.seen.returned(source, run[0].sequence)
+        if not rising(run, last):
             self._route_each(side, run, source, used, now)  # some were here before
             return
         if source in self.router.sources:
@@ -255,6 +260,8 @@ class Publications(Quiet):
         else:
             fan.pass_on(publication)
             self.duplicates += len(fan.clients)
+            if fan.clients and self.seen.holes and self.seen.missed(source, publication.sequence):
+                self._missed.append(publication)
         if self.log is not None:
             self.log(side, publication, route, fresh, now)
 
@@ -264,6 +271,9 @@ class Publications(Quiet):
         for session in sessions:
             session.out.hold(record)
         dirty |= sessions
+        if self._missed:
+            record.cuts += cuts_of(self._missed, CUT_LINK_LOST)
+            self._missed.clear()
         side.incoming.settle_after(record)
         dirty[side] = None
 

@@ -4,6 +4,10 @@ Every Advertise and Subscribe on a link carries a stamp; the neighbour answers C
 every broker behind it that must know knows. After a broken link returns everything is announced again under
 new stamps; who waited for a confirmation of that side waits for the new one, or for the side's loss. So does
 who asks while the link is broken, unless that side has confirmed the same before: it has kept it.
+
+A broker that has restarted does not know yet who publishes behind neighbours that have not told their tables:
+it confirms no subscription before (the rule *unknown-confirms-late* of tests/model). Nobody waits with
+telling tables, so this ends.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.gather import Gather
 from overlay.links.session import Session
-from overlay.tree.peer import Peer
+from overlay.tree.peer import Peer, peers_of
 from overlay.tree.sync import Sync
 
 Find = Callable[[Peer, int], "Announcement | None"]  # what stands for an item on a link now
@@ -48,6 +52,8 @@ class Announcements(Quiet):
         self._stamp = 0
         self._open: dict[Peer, dict[int, Announcement]] = {}
         self._awaited: dict[Peer, list[tuple[Find, int, Gather]]] = {}  # until the link is back
+        self._unheard: dict[Peer, list[tuple[Find, int, Gather]]] = {}  # until it has told its tables
+        sync.tables_in.append(self._heard)
         sync.announced.append(self._resume)
         sync.forget_stale.append(self._discharge)
 
@@ -102,6 +108,20 @@ class Announcements(Quiet):
 
         return Gather(confirm, patient=True)
 
+    # --- neighbours that have not told their tables -------------------------------------------------
+
+    def await_tables(self, source: Peer, find: Find, number: int, gather: Gather) -> None:
+        """Item `number` of `source` may have to be announced to whoever has not told its tables yet."""
+        for peer in peers_of(self.core).values():
+            if peer is not source and not (peer.ever_synced or peer.tables_received or peer.going):
+                gather.wait_for(peer)
+                self._unheard.setdefault(peer, []).append((find, number, gather))
+
+    def _heard(self, peer: Peer, now: float) -> None:
+        for find, number, gather in self._unheard.pop(peer, ()):
+            if not self._transfer(peer, find, number, gather, now):
+                gather.answer(peer, None, now)
+
     # --- broken links ---------------------------------------------------------------------------------
 
     def await_return(self, peer: Peer, find: Find, number: int, gather: Gather) -> None:
@@ -141,6 +161,7 @@ class Announcements(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         self._awaited.pop(session, None)  # type: ignore[call-overload]
+        self._unheard.pop(session, None)  # type: ignore[call-overload]
 
     def validate(self) -> None:
         for peer in self._open:

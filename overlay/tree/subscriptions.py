@@ -98,6 +98,8 @@ class Subscriptions(Quiet):
             return
         gather = self.announcements.confirmation(peer, message.stamp)
         entry, change = self.table.learn((item.origin, item.serial), item, peer)
+        if not self.flooding:
+            self.announcements.await_tables(peer, self._find, entry.number, gather)
         if change is Change.NEW:
             self._enter(entry, peer)
             self._spread(entry, gather, now)

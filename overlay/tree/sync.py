@@ -30,6 +30,7 @@ class Sync(Quiet):
     def __init__(self, readiness: Readiness) -> None:
         self.readiness = readiness
         self.announced: list[Callable[[Peer, float], None]] = []  # called when all tables are announced
+        self.tables_in: list[Callable[[Peer, float], None]] = []  # called when it has told all of its own
         self.forget_stale: list[Callable[[Peer, float], None]] = []
         self.forget_shadows: list[Callable[[Peer, float], None]] = []
         self.seeking: Callable[[], bool] = lambda: False  # a configured parent is not reached yet
@@ -58,6 +59,8 @@ class Sync(Quiet):
         """What it no longer says goes now if it never counted, or if another says it: were all that kept for
         the SyncDone, neighbours would wait for each other's."""
         peer.tables_received = True
+        for call in self.tables_in:
+            call(peer, now)
         self._forget_shadows(peer, now)
         self.check(peer, now)
 

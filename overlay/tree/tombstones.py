@@ -64,6 +64,7 @@ class Tombstones(Quiet):
         self.subscriptions.bury = self.bury
         self.publications = publications
         self.seen: LastSeen = publications.seen
+        self.seen.remembers = True  # who goes with a lost side may come back from another
         self.missed: dict[int, float] = {}  # brokers that were lost and are not back -> when to stop asking
         self.buried = 0  # sides so far
         self._stamp = 0

@@ -50,7 +50,6 @@ class Story(Simulation):
         delta: int = 1,
         ordered: bool = True,
         routing: str = "advertisements",
-        strict: bool = False,
     ) -> None:
         scenario = Scenario(
             "story",
@@ -67,7 +66,7 @@ class Story(Simulation):
             network=Wires(latency="constant", scale_s=0.01, jitter_s=0.0, skew_s=0.0),
             links=LINKS,
         )
-        super().__init__(scenario, 0, strict=strict)
+        super().__init__(scenario, 0)
 
     anything = parse("exists x")
 

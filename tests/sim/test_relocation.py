@@ -69,4 +69,4 @@ SEEN_AT = {
 def test_mutant_is_caught(name: str) -> None:
     scenario, pinned = SEEN_AT[name]
     seeds = [pinned, *(seed for seed in range(50) if seed != pinned)]
-    assert any(not simulate(find(scenario), name, None, seed, strict=True).ok for seed in seeds), name
+    assert any(not simulate(find(scenario), name, None, seed).ok for seed in seeds), name

@@ -18,6 +18,7 @@ from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.shortcuts import Shortcuts
 from overlay.softlinks.soft import Stage
 from tests.sim.stories import Story
+from tools.simulator.digests import small
 from tools.simulator.network import Network
 from tools.simulator.scenario import Clients, Faults, Load, find
 from tools.simulator.seeds import simulate
@@ -47,6 +48,14 @@ def test_a_broker_that_was_cut_off_leaves() -> None:
     result = simulate(find("softlinks-unordered"), "", None, 52)
     assert result.ok, [result.replay(), *result.violations]
     assert result.faults["leave"] > 0
+
+
+# Understood and mended: a broker that had restarted confirmed subscriptions before it had heard who publishes
+# behind its other neighbours.
+@pytest.mark.parametrize("seed", [6, 12])
+def test_a_restarted_broker_confirms_nothing_for_neighbours_it_has_not_heard(seed: int) -> None:
+    result = simulate(small(find("softlinks-unordered")), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
 
 
 # Understood and mended: what was on a soft link that broke did not go again to those beyond its end to whom

@@ -122,7 +122,7 @@ def test_what_the_other_side_had_confirmed_needs_no_second_word() -> None:
 @pytest.mark.parametrize("seconds", [1.0, 3.0, 4.5])
 def test_a_publisher_that_fails_over_settles_nothing_behind_a_broken_link(seconds: float) -> None:
     """b1 dies; the publisher goes on at b2, which cannot ask b0 and must not speak for it (DECISIONS 22)."""
-    story = Story(3, strict=True).begin()
+    story = Story(3).begin()
     reader = story.client("reader", 0)
     sender = story.publisher("sender", 1, 2)
     subscription = story.subscribe(reader, "x > 0")
@@ -140,7 +140,7 @@ def test_a_publisher_that_fails_over_settles_nothing_behind_a_broken_link(second
 def test_what_was_upstream_of_a_lost_link_is_cut_and_told() -> None:
     """b0 cannot reach b1 for a while; meanwhile b1 gives b2 up. What b0 accepted before is not settled as if
     nobody had wanted it, and what it accepts afterwards is settled without a word (DECISIONS 23)."""
-    story = Story(3, strict=True).begin()
+    story = Story(3).begin()
     sender, reader = story.publisher("sender", 0), story.client("reader", 2)
     subscription = story.subscribe(reader, "x > 0")
     story.wait(lambda: subscription.confirmed)
@@ -164,7 +164,7 @@ def test_without_tombstones_what_was_upstream_is_settled_and_lost() -> None:
 
 def test_what_a_publisher_sends_again_where_a_side_was_lost_is_told() -> None:
     """Its first broker dies with what it had accepted; where it goes on, the reader's side is given up."""
-    story = Story(3, strict=True).begin()
+    story = Story(3).begin()
     sender, reader = story.publisher("sender", 1, 0), story.client("reader", 2)
     subscription = story.subscribe(reader, "x > 0")
     story.wait(lambda: subscription.confirmed)

@@ -24,7 +24,7 @@ from tools.simulator.seeds import Seeds, runs, shown
 @click.option("--mutant", type=click.Choice(sorted(MUTANTS)), default=None, help="Run with a known mistake.")
 @click.option("--until-caught", is_flag=True, help="Stop at the first seed with a violation; succeed if any.")
 @click.option("--codec/--no-codec", default=None, help="Every message through its bytes.")
-@click.option("--strict", is_flag=True, help="What is missing is excused only if somebody was told.")
+@click.option("--strict", is_flag=True, help="Rings and clusters are judged as trees are.")
 @click.option(
     "--size", type=click.Choice(["small", "shipped"]), default="shipped", help="As `digests` has it."
 )

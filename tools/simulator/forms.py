@@ -12,6 +12,7 @@ import msgspec
 from overlay.settings import CoreSettings
 from overlay.tree.tombstones import Tombstones
 from tools.simulator import cluster, tables
+from tools.simulator.excusing import ExcusingOracle
 from tools.simulator.faults import AIMS, ONEHOP_AIMS, FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.ring import RingForm
@@ -123,7 +124,7 @@ class ClusterForm:
         tables.compare_empty(simulation)
 
     def oracle(self, world: World, indices: dict[str, int], judge_every: int) -> Oracle:
-        oracle = Oracle(world, indices, judge_every)
+        oracle = ExcusingOracle(world, indices, judge_every)
         oracle.reach = cluster.DirectReach()
         return oracle
 

@@ -10,10 +10,6 @@
   subscriber of a gap or of dropped deliveries. Every excuse is counted by its reason; a publication that was
   named as cut although everybody owed has it is counted as crying wolf.
 
-Without `strict` three more excuses hold, which are the broker's known defects (docs/simulator.md): what lay
-behind a link that was lost between acceptance and settling, what was made while a link was suspended, and
-what was accepted a second time somewhere else.
-
 A publication is known by a number in its payload, so that a publisher that counts its messages wrongly cannot
 deceive the oracle.
 """
@@ -44,11 +40,10 @@ _number = _NUMBER.unpack
 
 
 class Oracle:
-    def __init__(
-        self, world: World, broker_index: Mapping[str, int], judge_every: int = 1, strict: bool = False
-    ) -> None:
+    strict = True  # tools/simulator/excusing.py is not
+
+    def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         self.world = world
-        self.strict = strict
         self.judge_every = judge_every  # of so many publications one is followed to all its subscribers
         self.reach = Reach()
         self.flooding = False  # subscriptions go everywhere, whoever advertises
@@ -99,9 +94,12 @@ class Oracle:
         home = self._broker_index[place.name if away else client.session.broker_name]
         if not self.serves(home, client):
             return  # the broker crashed while its word was on the way: the session is lost already
-        reach = self.reach.held_with(home) if self.strict else self.reach.connected_to(home)
-        known.counted = Counted(known, self.world.now, home, reach)
+        known.counted = Counted(known, self.world.now, home, self.confirmed_reach(home))
         self._counting[known.counted] = None
+
+    def confirmed_reach(self, home: int) -> int:
+        """The brokers at which what is confirmed here now counts."""
+        return self.reach.held_with(home)
 
     def _announce_stream(self, broker: int, reader: DurableReader, number: int) -> Announced:
         """A stream counts like a subscription of nobody's, at its broker."""
@@ -230,15 +228,14 @@ class Oracle:
             record.brokers.add(broker)
             if record.accepted_at is None:
                 record.accepted_at = self.world.now
-                record.owed = self._owed(broker, record)
-            elif not self.strict:  # both paths count: what was lost on the first one was told to nobody
-                before = dict(record.owed)
-                owed = self._owed(broker, record)
-                record.owed = [
-                    (counted, path + before[counted]) for counted, path in owed if counted in before
-                ]
+                record.owed = self.owed_from(broker, record)
+            else:
+                self.accepted_again(broker, record)
 
-    def _owed(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
+    def accepted_again(self, broker: int, record: Published) -> None:
+        """Somewhere else; what it is owed to stays the same."""
+
+    def owed_from(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
         invited = self._invited(record)
         owed = []
         for counted in self._counting:
@@ -395,12 +392,12 @@ class Oracle:
     ) -> None:
         subscription = counted.announced
         over = counted.end is not None and counted.end <= settled_at
-        if over and (counted.withdrawn or subscription.withdrawn or not self.strict):
-            return  # whoever has withdrawn it meanwhile is not told what it missed
+        if over and self.nobody_to_tell(counted):
+            return
         self.owed_checked += 1
         if self._has(number, counted):
             return
-        reason = self._excuse(record, settled_at, counted, path, over)
+        reason = self.excuse(record, settled_at, counted, path, over)
         if reason:
             self.excused[reason] += 1
             return
@@ -410,7 +407,11 @@ class Oracle:
             f" {subscription.number} at broker {counted.home}"
         )
 
-    def _excuse(
+    def nobody_to_tell(self, counted: Counted) -> bool:
+        """Whoever has withdrawn a subscription meanwhile is not told what it missed."""
+        return counted.withdrawn or counted.announced.withdrawn
+
+    def excuse(
         self, record: Published, settled_at: float, counted: Counted, path: tuple[Edge, ...], over: bool
     ) -> str:
         """Why this may be missing; empty if nothing excuses it."""
@@ -422,8 +423,6 @@ class Oracle:
             return "disk"
         if life[0] < 0 and self.stream_told(counted.home):
             return "disk"
-        if not self.strict and self.reach.lost_between(path, record.accepted_at, settled_at):
-            return "link lost"
         lagged = any(begin <= settled_at and end >= record.accepted_at for begin, end in self._behind[life])
         if lagged and life in self._dropped:
             return "dropped"
@@ -431,8 +430,10 @@ class Oracle:
             return ""
         if life in self._ended:
             return "ended"
+        if self.nobody_to_tell(counted):  # withdrawn before its session was back
+            return "withdrawn"
         told = any(at >= counted.end for at in self._gaps[life, counted.announced.number])
-        return "gap" if told or not self.strict else ""
+        return "gap" if told else ""
 
 
 def _pairs(record: Published, counted: list[Counted]) -> set[tuple[Life, int]]:

@@ -31,6 +31,7 @@ from overlay.chord.wants import Wants
 from overlay.core import Core
 from overlay.settings import CoreSettings, OverlaySettings
 from tools.simulator.broker import BrokerHost
+from tools.simulator.excusing import ExcusingOracle
 from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.owed import Counted, Published
@@ -49,7 +50,7 @@ REPAIR_S = 4.0  # beyond the time after which a broker is given up
 AIMED = (Hello, Batch, LaneBatch, Marks, LaneMarks, Ping, Publish)  # and all that only rings say
 
 
-class RingOracle(Oracle):
+class RingOracle(ExcusingOracle):
     """Every broker of the ring owes to every subscription that counts."""
 
     terms: tuple[Term, ...] = terms_of(("topic",))

@@ -69,7 +69,8 @@ class Simulation:
         self.digest = Digest()
         self._indices: dict[str, int] = {}
         self.oracle = self.form.oracle(world, self._indices, scenario.judge_every)
-        self.oracle.strict = strict
+        self.oracle.strict |= strict
+        self._strict = strict
         self.watcher = Watcher(self.oracle, scenario.validate_every)
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
@@ -347,7 +348,7 @@ class Simulation:
             excused_by_reason={reason: n for reason, n in sorted(self.oracle.excused.items()) if n},
             cut=self.oracle.cut_count,
             crying_wolf=self.oracle.crying_wolf,
-            strict=self.oracle.strict,
+            strict=self._strict,
             faults=dict(sorted(self._faults().items())),
             faults_by_step=dict(sorted(self.watcher.faults_by_step.items())),
             crashes_by_step=dict(sorted(self.watcher.crashes_by_step.items())),

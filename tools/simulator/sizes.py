@@ -69,12 +69,13 @@ FIXED = (
     "TreeRouter.on_gone",
     "Sync.announced",
     "Sync.forget_",
+    "Sync.tables_in",
     "Advertisements.on_gone",
     "Dispatch.",
     "FrontEnd.handlers",
     "Timer.",
 )
-REMEMBERED = ("Tombstones.missed",)  # until a timer
+REMEMBERED = ("Tombstones.missed", "LastSeen.gone", "LastSeen.holes")  # so many, or until a timer
 CACHES = (
     *("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._named_to", "Forwarding._sides"),
     *("OneHopPublications._fans", "OneHopPublications._named_to"),
