@@ -27,10 +27,10 @@ def adopt(path: ChordPath, lane: Lane, batch: Batch, repeated: int, now: float) 
 def evacuate(old: ChordPath, new: ChordPath, now: float) -> None:
     """All that one path has under way or waiting."""
     lanes = [lane for peer in old.core.peers.values() for lane in old.lanes(peer)]
-    for one in by_publisher([one for lane in lanes for one in unsettled(lane.out)]):
+    for one in by_publisher([one for lane in lanes for one in unsettled(lane)]):
         new.enter([one.publication], one.record, now)
     for lane in lanes:
-        let_go(lane.out)
+        let_go(lane)
     waiting = [([publication], record) for way in old.ways.values() for publication, record, _ in way.held]
     waiting += [(one.publications, one.record) for one in old.stranded]
     for several in old.entering.values():

@@ -443,7 +443,7 @@ class ChordPath(Publications):
         peers = (*self.core.peers.values(), session)
         came = {lane.incoming: lane.lane_number % PLANE_LANES for p in peers for lane in self.lanes(p)}
         for lane in self.lanes(session):
-            taken = list(unsettled(lane.out))
+            taken = list(unsettled(lane))
             number = lane.lane_number % PLANE_LANES
             for one in taken:
                 if one.record.incoming is None:
@@ -455,7 +455,7 @@ class ChordPath(Publications):
                 else:
                     self._again_up(one.publication, number == REDIRECT, before, one.record, now)
                 self._hold(one.record)
-            let_go(lane.out)
+            let_go(lane)
         session.lost = False
 
     def _again_up(

@@ -314,7 +314,7 @@ class Outgoing:
 
     def forget(self) -> None:
         """Drop all that is retained; positions go on."""
-        self.settled = self.sent = self.counted = self.end()
+        self.settled = self.sent = self.received = self.counted = self.end()
         self.next = self.settled + 1
         self._clear()
         self.retained.clear()

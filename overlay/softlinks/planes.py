@@ -30,12 +30,12 @@ from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.client import Client
 from overlay.data.path import Publications
+from overlay.data.reroute import Unsettled, let_go, send_anew, unsettled
 from overlay.data.routes import Hops, Side
 from overlay.links.exclusions import of_batch, shifted
 from overlay.links.lane import Lane
-from overlay.links.outgoing import Outgoing, Wait
+from overlay.links.outgoing import Outgoing
 from overlay.links.session import Remote, Session
-from overlay.links.settling import Settling
 from overlay.softlinks.excludes import NONE, Excluded, Narrowed
 from overlay.softlinks.forwarding import Forwarding
 from overlay.softlinks.shortcuts import Shortcuts
@@ -72,7 +72,7 @@ class Plane:
         self.settled_at: list[tuple[Outgoing, int]] = []
         self.complete = False  # the new tables are complete
         self.waiting: dict[Session, Waiting] | None = {}  # None: we stamp
-        self.again: list[tuple[Publication, Excluded, Settling]] = []  # lost with the old plane
+        self.again: list[Unsettled] = []  # lost with the old plane
         self.gone = False  # nobody takes anything on the old side any more
 
     @property
@@ -293,43 +293,31 @@ class Planes(Quiet):
         if plane is None:
             return
         if (old := plane.old) is not None:
-            inner = [peer.incoming for peer in plane.affected if peer is not None]
-            for wait in old.out.waits:
-                if wait.record.incoming is not None and wait.record.incoming not in inner:
-                    self._take(plane, wait, old.out)
+            self._take_back(plane, old)
             if old.retiring or old.lost:
                 plane.gone = True
-                self._abandon(old)
+                let_go(old)  # nobody will settle what is on it: its senders send it again
         plane.settled_at = []
         if plane.waiting is None:
             self._send_again(plane, now)
 
-    def _take(self, plane: Plane, wait: Wait, out: Outgoing) -> None:
-        for publication, names in out.excluding(max(wait.first, out.settled + 1), wait.last):
-            if publication.plane != plane.number:
-                wait.record.pending += 1
-                plane.again.append((publication, frozenset(names), wait.record))
-
-    def _abandon(self, peer: Peer) -> None:
-        """Nobody will settle what is on this link: its senders send it again."""
-        waits = list(peer.out.waits)
-        peer.out.waits.clear()
-        peer.out.forget()
-        peer.out.received = peer.out.settled
-        for wait in waits:
-            wait.record.release()
+    def _take_back(self, plane: Plane, old: Peer) -> None:
+        inner = [None, *(peer.incoming for peer in plane.affected if peer is not None)]
+        for one in unsettled(old):
+            if one.record.incoming not in inner and one.publication.plane != plane.number:
+                one.record.pending += 1  # until it is sent again
+                plane.again.append(one)
 
     def _send_again(self, plane: Plane, now: float) -> None:
+        """What nobody behind the mover wants any more was for others, and is not cut."""
         again, plane.again = plane.again, []
-        for publication, excluded, record in again:
-            for hop in self._new_hops(plane, publication, excluded):
-                hop.out.hold(record)
-                hop.touch()
-        for _, _, record in again:
-            record.release()
+        send_anew(again, lambda one: self._new_hops(plane, one))
+        for one in again:
+            one.record.release()
 
-    def _new_hops(self, plane: Plane, publication: Publication, excluded: Excluded) -> tuple[Lane, ...]:
+    def _new_hops(self, plane: Plane, one: Unsettled) -> tuple[Lane, ...]:
         """The copies that serve the mover's side; at the mover, those that leave it."""
+        publication, excluded = one.publication, frozenset(one.names)
         copy = replace(publication, flags=publication.flags | RESENT, plane=plane.number)
         try:
             content = decode_attributes(copy.attributes)

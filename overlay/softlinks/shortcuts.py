@@ -12,21 +12,18 @@ Without order a link is active or on standby at once. A draining link closes whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-
-from msgspec.structs import replace
 
 from grapevine.wire import decode_attributes
 from grapevine.wire.mesh import SoftReady
-from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Hello, Publication
+from grapevine.wire.messages import Hello
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
+from overlay.data.reroute import Unsettled, reroute
 from overlay.links.handshake import SOFT
 from overlay.links.lane import Lane
-from overlay.links.outgoing import Wait
 from overlay.links.session import Session
-from overlay.links.settling import cuts_of
 from overlay.softlinks.excludes import Excluded
 from overlay.softlinks.neighbourhoods import Neighbourhoods
 from overlay.softlinks.soft import WAITING, Soft, SoftSessions, Stage
@@ -199,22 +196,8 @@ class Shortcuts(Quiet):
                 self._tell("soft.demoted", soft, now, self._why(soft))
             soft.enter(Stage.STANDBY)
         self.table.rebuild()
-        again = [one for soft in softs for one in _unsettled(soft)]
-        if len(softs) > 1:
-            again.sort(key=lambda one: (one[1].publisher, one[1].incarnation, one[1].sequence))
-        for soft, publication, excluded, wait, sent in again:
-            hops = self._send_again(soft, publication, excluded, sent)
-            if sent and not hops:
-                wait.record.cuts += cuts_of([publication], CUT_LINK_LOST)
-            for hop in hops:
-                hop.out.hold(wait.record)
-                hop.touch()
+        reroute(softs, self._send_again)
         for soft in softs:
-            waits = list(soft.out.waits)
-            soft.out.waits.clear()
-            soft.out.forget()
-            for wait in waits:
-                wait.record.release()
             self.on_removed(soft, now)
 
     def _why(self, soft: Soft) -> str:
@@ -224,18 +207,14 @@ class Shortcuts(Quiet):
             return "its link broke"
         return "the uplink is full" if soft.id in self.rested else "its gain is too low, or the tree changed"
 
-    def _send_again(
-        self, soft: Soft, publication: Publication, excluded: Excluded, again: bool
-    ) -> dict[Lane, None]:
-        flags = publication.flags | RESENT if again else publication.flags
-        copy = replace(publication, flags=flags)
-        content = decode_attributes(copy.attributes)
-        numbers = self.router.subscriptions.remote.groups(content)
-        groups = [g for n in numbers if _carried(soft, g := self.table.groups[n], excluded)]
+    def _send_again(self, one: Unsettled) -> Iterable[Lane]:
+        excluded = frozenset(one.names)
+        numbers = self.router.subscriptions.remote.groups(decode_attributes(one.publication.attributes))
+        groups = [g for n in numbers if _carried(one.lane, g := self.table.groups[n], excluded)]
         hops, links = self.table.copies(groups, excluded, [])
         for queue in links if links is not None else [hop.out.queue for hop in hops]:
-            queue.append(copy)
-        return dict.fromkeys(hops)
+            queue.append(one.publication)
+        return hops
 
     # --- what happens to links ------------------------------------------------------------------------
 
@@ -331,16 +310,7 @@ class Shortcuts(Quiet):
             assert group.hop is far, (group.path, group.hop)
 
 
-def _unsettled(soft: Soft) -> Iterator[tuple[Soft, Publication, Excluded, Wait, bool]]:
-    """What the link has not settled, in order; with each its exclude list and whether it was sent."""
-    out = soft.out
-    for wait in out.waits:
-        first = max(wait.first, out.settled + 1)
-        for position, (publication, names) in enumerate(out.excluding(first, wait.last), first):
-            yield soft, publication, frozenset(names), wait, position <= out.sent
-
-
-def _carried(soft: Soft, group: Group, excluded: Excluded) -> bool:
+def _carried(soft: Lane, group: Group, excluded: Excluded) -> bool:
     """Whether the copy was for this group as well: the link is on its path, and nobody there is excluded. Not
     whether another link leads there: as printed, who gets a copy serves all beyond itself."""
-    return soft.leads(group.path) and excluded.isdisjoint(group.path)
+    return isinstance(soft, Soft) and soft.leads(group.path) and excluded.isdisjoint(group.path)

@@ -10,14 +10,13 @@ whose link broke, nothing else.
 
 from __future__ import annotations
 
-from grapevine.wire.messages import CUT_LINK_LOST, LeaveDone, LeaveHeld, Leaving, Publication
+from grapevine.wire.messages import LeaveDone, LeaveHeld, Leaving
 from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
+from overlay.data.reroute import Unsettled, cut, let_go, send_anew, unsettled
 from overlay.gather import Gather
-from overlay.links.outgoing import Wait
 from overlay.links.session import Session
-from overlay.links.settling import cuts_of
 from overlay.tree.join import Join
 from overlay.tree.peer import Peer, peers_of
 from overlay.tree.router import TreeRouter
@@ -225,16 +224,10 @@ class Leave(Quiet):
         leaver = departure.leaver
         if self.departures.pop(leaver.id, None) is not departure:
             return
-        heirs = dict.fromkeys(self._heirs(departure))
+        heirs = self._heirs(departure)
         for peer in heirs:
             self.router.next_hop_override.pop(peer, None)
-        for wait in list(leaver.out.waits):
-            self._match_anew(leaver, wait, heirs)
-        waits = list(leaver.out.waits)
-        leaver.out.waits.clear()
-        leaver.out.forget()
-        for wait in waits:
-            wait.record.release()
+        self._match_anew(leaver, heirs)
         leaver.paused = False
         leaver.departed = True
         self.router.subscriptions.generation += 1
@@ -248,23 +241,23 @@ class Leave(Quiet):
             peer = next(iter(self._later))
             self.on_leaving(peer, self._later.pop(peer), now)
 
-    def _match_anew(self, leaver: Peer, wait: Wait, heirs: dict[Peer, None]) -> None:
-        """Give what was paused to the new links that want it; what still only the leaver's own word calls
-        for has nowhere to go."""
-        touched: dict[Peer, None] = {}
-        nowhere: list[Publication] = []
-        for publication, names in leaver.out.excluding(max(wait.first, leaver.out.settled + 1), wait.last):
-            sides = self.router.sides(publication.attributes)
+    def _match_anew(self, leaver: Peer, heirs: list[Peer]) -> None:
+        """Give what was paused to the new links that want it; what the leaver's own word still calls for is
+        for somebody whom no heir has named."""
+        undelivered: list[Unsettled] = []
+
+        def send(one: Unsettled) -> list[Peer]:
+            sides = self.router.sides(one.publication.attributes)
             if leaver in sides:
-                nowhere.append(publication)
-            for peer in heirs:
-                if peer in sides and peer.incoming is not wait.record.incoming:
-                    peer.out.exclude([publication], names)
-                    touched[peer] = None
-        wait.record.cuts += cuts_of(nowhere, CUT_LINK_LOST)
-        for peer in touched:
-            peer.out.hold(wait.record)
-            peer.touch()
+                undelivered.append(one)
+            wanting = [p for p in heirs if p in sides and p.incoming is not one.record.incoming]
+            for peer in wanting:
+                peer.out.exclude([one.publication], one.names)
+            return wanting
+
+        send_anew(unsettled(leaver), send)
+        cut(undelivered)
+        let_go(leaver)
 
     def link_down(self, session: Session, now: float) -> None:
         """A leaver that breaks off before it is done is a broker whose link broke."""
