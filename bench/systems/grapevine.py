@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -28,7 +29,8 @@ ACKNOWLEDGED = 1_024
 
 
 class Grapevine:
-    """`sections` are added to every broker's configuration; `libzmq`: the bench's clients go through it."""
+    """`sections` are added to every broker's configuration; `libzmq`: the bench's clients go through it;
+    `packages`: where another version of the broker is installed, this tree's otherwise."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Grapevine:
         curve: bool = False,
         acknowledge_every: int = ACKNOWLEDGED,
         libzmq: bool = False,
+        packages: Path | None = None,
         **sections: dict[str, Any],
     ) -> None:
         self.name = name
@@ -44,6 +47,7 @@ class Grapevine:
         self.curve = curve
         self.acknowledge_every = acknowledge_every
         self.libzmq = libzmq
+        self.packages = packages
         self.sections = sections
         self.processes: list[subprocess.Popen[bytes]] = []
         self.addresses: list[str] = []
@@ -96,7 +100,15 @@ class Grapevine:
         log = directory / f"{name}.log"
         with open(log, "wb") as output:
             command = [sys.executable, "-m", "daemon.main", "--config", str(config)]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            environment = None if self.packages is None else {**os.environ, "PYTHONPATH": str(self.packages)}
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.packages,
+                env=environment,
+            )
         self.processes.append(process)
         self.addresses.append(address)
         deadline = time.monotonic() + READY_S

@@ -30,16 +30,21 @@ def uv() -> str:
     return found
 
 
-def install(commit: str, place: Path) -> Path:
-    """The wheels of a commit in an environment of their own; its interpreter."""
-    tree, wheels, home = place / "tree", place / "wheels", place / "environment"
+def build(commit: str, place: Path) -> Path:
+    """The wheels of a commit; their directory."""
+    tree, wheels = place / "tree", place / "wheels"
     tree.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
+    command = [uv(), "--quiet", "build", "--all-packages", "--wheel", "--out-dir", str(wheels)]
+    subprocess.run(command, cwd=tree, check=True)
+    return wheels
+
+
+def install(commit: str, place: Path) -> Path:
+    """The wheels of a commit in an environment of their own; its interpreter."""
+    wheels, home = build(commit, place), place / "environment"
     quiet = [uv(), "--quiet"]
-    subprocess.run(
-        [*quiet, "build", "--all-packages", "--wheel", "--out-dir", str(wheels)], cwd=tree, check=True
-    )
     subprocess.run([*quiet, "venv", "--python", sys.executable, str(home)], check=True)
     python = home / "bin" / "python"
     files = [str(wheel) for wheel in wheels.glob("*.whl")]
