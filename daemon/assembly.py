@@ -135,6 +135,7 @@ class Assembly:
                 opened,
                 self._make_disks(),
                 self.settings.broker.backend,
+                self.settings.broker.location,
             )
         )
         core.add(LinkNews())

@@ -121,6 +121,25 @@ class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_bytes: int = 64 * 1024 * 1024  # of results, for subscribers that come later than others
 
 
+class BalancingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a coordinator goes by; loads in bytes a second."""
+
+    mode: str = "off"  # plan: shows, moves nobody
+    assign: str = "round_robin"
+    scheme: str = "LDM"
+    alpha: float = 0.15  # cov above which subscribers move, if the mean load is above beta
+    beta: float = 1e6
+    gamma: float = 0.5  # cov above which everybody is placed anew, if the mean load is above theta
+    theta: float = 1e6
+    keep: float = 0.02  # who is somewhere stays while the load is so much above the mean; below 0: as printed
+    moves: int = 0  # in a round; 0: 20 for ten brokers
+    in_flight: int = 50  # subscribers that move at a time
+    cooldown_s: float = 60.0  # between two moves of one subscriber
+    check_s: float = 10.0  # between two rounds
+    report_s: float = 5.0  # between two reports of the brokers
+    window_s: float = 60.0  # of the moving averages
+
+
 class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlay: OverlaySettings = OverlaySettings()
     tree: TreeSettings = TreeSettings()
@@ -136,6 +155,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     journal: JournalSettings = JournalSettings()
     streams: StreamSettings = StreamSettings()
     channels: ChannelSettings = ChannelSettings()
+    balancing: BalancingSettings = BalancingSettings()
 
     def may_follow(self, before: CoreSettings) -> bool:
         """Whether a running broker may change to this: what others were told of it must stay."""

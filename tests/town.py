@@ -26,14 +26,14 @@ from grapevine.wire.driving import (
     encode_body,
 )
 from grapevine.wire.driving import decode_body as body_of
-from grapevine.wire.messages import Message
+from grapevine.wire.messages import Detach, Message
 from grapevine.wire.parameters import Parameter
 from overlay.channels.store import memory_disks
 from overlay.channels.verbs import ChannelVerbs
 from overlay.core import Core
 from overlay.links.session import Kind
 from overlay.profiles.tree import tree_broker
-from overlay.settings import CoreSettings, TreeSettings
+from overlay.settings import BalancingSettings, CoreSettings, TreeSettings
 
 FEED = Dataset("Reports", "class = 'report'", (("id", "bigint"),))
 CHANNEL = Channel(
@@ -44,7 +44,12 @@ CHANNEL = Channel(
 class Town:
     """Brokers by address and clients, joined by links that can be cut."""
 
-    def __init__(self, brokers: tuple[str, ...] = ("edge",)) -> None:
+    def __init__(
+        self, brokers: tuple[str, ...] = ("edge",), balancing: BalancingSettings | None = None
+    ) -> None:
+        """With `balancing` the back end is the coordinator, too."""
+        self.balancing = balancing
+        self.locations: dict[str, tuple[float, ...]] = {}
         self.now = 100.0
         self.validates = True
         self.disks = memory_disks()
@@ -54,16 +59,22 @@ class Town:
         self.sessions: dict[str, tuple[Session, str, int]] = {}  # name -> session, broker, its link
         self.pipes: dict[tuple[str, int], tuple[str, int]] = {}  # (address, link) -> the other end
         self.links = 0
+        self.gone: list[tuple[str, str, str]] = []  # clients that were sent on: name, from, to
         for name in ("back", *brokers):
             self.start(name)
         self.run()
 
     def start(self, name: str) -> None:
         self.incarnation += 1
-        settings = CoreSettings(tree=TreeSettings(neighbours=() if name == "back" else ("back",)))
+        back = name == "back"
+        settings = CoreSettings(
+            tree=TreeSettings(neighbours=() if back else ("back",)),
+            balancing=self.balancing or BalancingSettings(),
+        )
         core = tree_broker(
             name, self.incarnation, settings, Random(1), (name,), kept=self.kept.get(name, {}),
-            disks=self.disks if name == "back" else None, backend="" if name == "back" else "back",
+            coordinator=back and self.balancing is not None, disks=self.disks if back else None,
+            backend="" if back else "back", location=self.locations.get(name, ()),
         )  # fmt: skip
         self.cores[name] = core
         core.start(self.now)
@@ -85,7 +96,7 @@ class Town:
         elif place in self.sessions:
             self.sessions[place][0].link_down(self.now)
 
-    def attach(self, name: str, broker: str, session: Session | None = None) -> Session:
+    def attach(self, name: str, broker: str, session: Session | None = None, run: bool = True) -> Session:
         session = session or Session(name, self.incarnation * 10)
         session.channels.kept = True
         self.links += 1
@@ -94,17 +105,19 @@ class Town:
         self.pipes[name, self.links] = (broker, self.links)
         self.cores[broker].link_up(self.links, name, Kind.CLIENT, self.now)
         session.link_up(self.now)
-        self.run()
+        if run:
+            self.run()
         return session
 
-    def cut(self, name: str) -> None:
+    def cut(self, name: str, run: bool = True) -> None:
         session, broker, link = self.sessions[name]
         self.pipes.pop((broker, link), None)
         self.pipes.pop((name, link), None)
         session.link_down(self.now)
         if broker in self.cores:
             self.cores[broker].link_down(link, self.now)
-        self.run()
+        if run:
+            self.run()
 
     def run(self, seconds: float = 0.0) -> None:
         end = self.now + seconds
@@ -142,14 +155,30 @@ class Town:
                     self._carry(place, link, message)
             if self.validates:
                 core.validate()
-        for name, (session, _, link) in list(self.sessions.items()):
+        for name, (session, _, _) in list(self.sessions.items()):
             session.tick(self.now)
+            busy |= self._go(name, session)
+            link = self.sessions[name][2]
             session.flush_out()
             sent, session.out = session.out, []
             busy |= bool(sent)
             for message in sent:
                 self._carry(name, link, message)
         return busy
+
+    def _go(self, name: str, session: Session) -> bool:
+        """Where a broker has sent it, as the client's engine does."""
+        events, session.events = session.events, []
+        named = next((event.addresses for event in events if event.what == "go-away"), ())
+        there = next((address for address in named if address in self.cores), None)
+        if there is None:
+            return False
+        if session.channels.alone:
+            self._carry(name, self.sessions[name][2], Detach())
+        self.gone.append((name, self.sessions[name][1], there))
+        self.cut(name, run=False)
+        self.attach(name, there, session, run=False)
+        return True
 
     def _open(self, place: str, dial: int, addresses: tuple[str, ...]) -> None:
         other = next((a for a in addresses if a in self.cores), None)
@@ -211,9 +240,9 @@ class Town:
         return plan
 
 
-def founded(brokers: tuple[str, ...] = ("edge",)) -> Town:
+def founded(brokers: tuple[str, ...] = ("edge",), balancing: BalancingSettings | None = None) -> Town:
     """With the dataset and the channel, and a publisher."""
-    found = Town(brokers)
+    found = Town(brokers, balancing)
     verbs = next(b for b in found.cores["back"].behaviours if isinstance(b, ChannelVerbs))
     assert verbs.desk is not None and verbs.feeds is not None
     store = verbs.desk.store

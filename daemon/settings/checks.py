@@ -162,6 +162,12 @@ def _channels(settings: Settings) -> Found:
         yield "broker.roles", '"backend" goes with "broker", on the overlay "tree"'
     if broker.backend and (mistake := address_mistake(broker.backend, listening=False)):
         yield "broker.backend", mistake
+    if broker.location and not (len(broker.location) == 2 and abs(broker.location[0]) <= 90):
+        yield "broker.location", "latitude and longitude in degrees, such as [60.17, 24.94]"
+    if any(abs(degrees) > 180 for degrees in broker.location):
+        yield "broker.location", "degrees are within 180"
+    if settings.balancing.mode != "off" and "coordinator" not in broker.roles:
+        yield "balancing.mode", 'is for the broker whose roles hold "coordinator"'
 
 
 def _available(settings: Settings) -> Found:

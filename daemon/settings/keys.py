@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 import msgspec
 
-from daemon.settings.sections import Section, Settings
+from daemon.settings.section import Section
+from daemon.settings.sections import Settings
 
 
 class Key(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from daemon.settings.keys import Key, keys_of, sections
 from daemon.settings.schema import LINE
-from daemon.settings.sections import Section
+from daemon.settings.section import Section
 from daemon.settings.values import toml_value as toml_value
 
 INTRODUCTION = """# Configuration

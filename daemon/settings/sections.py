@@ -7,11 +7,12 @@ the core is told stand in `overlay.settings` alone.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
+from daemon.settings.balancing import Balancing
+from daemon.settings.section import Section, key
 from overlay.settings import (
     ChannelSettings,
     ChordSettings,
@@ -36,15 +37,6 @@ _FEED, _ONEHOP, _CHANNELS = FeedingSettings(), OneHopSettings(), ChannelSettings
 _JOURNAL = JournalSettings()
 _STREAMS = StreamSettings()
 _CHORD, _TOPICS = ChordSettings(), TopicSettings()
-
-
-def key(text: str, *, reload: bool = False, cluster: bool = False, **limits: Any) -> Meta:
-    """What a key means; `limits` are those of msgspec.Meta."""
-    return Meta(description=text, extra={"reload": reload, "cluster": cluster}, **limits)
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What all sections share."""
 
 
 class Broker(Section, frozen=True):
@@ -78,6 +70,14 @@ class Broker(Section, frozen=True):
     backend: Annotated[
         str, key("address of the back end, for subscribers of channels; empty: none is known")
     ] = ""
+
+    location: Annotated[
+        tuple[float, ...],
+        key(
+            "latitude and longitude, for subscribers who want the nearest broker; empty: not known",
+            max_length=2,
+        ),
+    ] = ()
 
 
 class Overlay(Section, frozen=True):
@@ -469,6 +469,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     journal: Journal = Journal()
     streams: Streams = Streams()
     channels: Channels = Channels()
+    balancing: Balancing = Balancing()
     http: Http = Http()
     log: Log = Log()
 

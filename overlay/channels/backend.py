@@ -51,6 +51,7 @@ class BackEnd(Quiet):
         self.store = store
         self.brokers: dict[int, BackendSession] = {}
         self.pulled_rows = self.pulled_bytes = self.pulls = 0
+        self.produced: dict[int, int] = {}  # by back-end subscription: bytes of results in this life
         self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
 
     def attach(self, core: Core) -> None:
@@ -76,6 +77,8 @@ class BackEnd(Quiet):
                 if cursor.touched_at < now - keep_s:
                     self.store.interest.drop_cursor(be, subscriber)
             self.release(be)
+        for be in self.produced.keys() - self.store.interest.by_be.keys():
+            del self.produced[be]
         self.core.timers.at(now + EXPIRE_S, self._expire)
 
     def tell(self, message: Message, *sessions: Session) -> None:
@@ -208,6 +211,7 @@ class BackEnd(Quiet):
         of: dict[int, list[tuple[int, int, int]]] = {}
         for be, extent in index.items():
             known = self.store.interest.by_be.get(be)
+            self.produced[be] = self.produced.get(be, 0) + extent.size
             for broker in known.brokers if known is not None else ():
                 of.setdefault(broker, []).append((be, extent.rows, extent.size))
         for broker, results in of.items():

@@ -101,7 +101,6 @@ class FrontEnd(Quiet):
         self.settings = settings
         self.handshake = handshake
         self.addresses = addresses  # of the back end, as far as they are known
-        self.measured: Callable[[int, int, float], None] = lambda be, size, now: None  # bytes of results
         self.own: BackEnd | None = None  # the back end, if it is this broker
         self.backend: BackendSession | None = None
         self.by_client: dict[Session, dict[int, FrontEndSubscription]] = {}
@@ -296,8 +295,7 @@ class FrontEnd(Quiet):
     def on_executed(self, session: Session, message: Executed, now: float) -> None:
         """One pull for everything that somebody here waits for."""
         ranges: dict[int, int] = {}
-        for be, _, size in message.results:
-            self.measured(be, size, now)
+        for be, _, _ in message.results:
             wanted = self.wanted.get(be)
             if wanted is None:
                 continue

@@ -67,6 +67,8 @@ class Attachments(Quiet):
         # After each drain that touched a client that publishes.
         self.drained: Calls[Callable[[Client], None]] = Calls("drained")
         self.admitted: Callable[[Client, float], None] = lambda client, now: None  # set by Requests
+        # Set by a coordinator: where somebody who asks for a place should go; None: here.
+        self.place: Callable[[Attach, float], GoAway | None] = lambda attach, now: None
         self.fell_behind: Callable[[Client, float], None] = lambda client, now: None  # set by News
         self.ordered = True  # one publisher at a client: false where it holds for each topic alone
         self._draining = False  # this broker is about to stop
@@ -120,7 +122,7 @@ class Attachments(Quiet):
             return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{core.protocol}")
         if self.core.leaving or self._draining:
             text = f"{core.name} is leaving the overlay: attach to another broker"
-            return GoAway(elsewhere) if (elsewhere := self._elsewhere()) else Refuse("leaving", text)
+            return GoAway(others) if (others := self._elsewhere()) else Refuse("leaving", text)
         if attach.client != identify(attach.name) or self._name_of(attach.client) not in (None, attach.name):
             return Refuse("name", f"the id of {attach.name} is not that of its name, or is taken by another")
         old = core.clients.get(attach.client)
@@ -128,6 +130,8 @@ class Attachments(Quiet):
             return Refuse("name", f"a client named {attach.name} is here with another key")
         if core.granted is not None and self._anothers(attach.client, link.peer):
             return Refuse("name", f"the name {attach.name} is that of a publisher with another key")
+        if old is None and attach.place and (elsewhere := self.place(attach, now)) is not None:
+            return elsewhere
         if old is None or old.link is None or old.link is link or old.incarnation == attach.incarnation:
             return None
         return self.liveness.challenge(old, old.link, attach.incarnation, now)

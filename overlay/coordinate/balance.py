@@ -1,190 +1,241 @@
-"""SPEC A5: what subscribers of channels cost their brokers, and who should move (BAD 5).
+"""SPEC A4, A5: the coordinator: registers brokers and subscribers, places who comes, moves who should go.
 
-Every broker knows the rates of the results that it pulls and who of its subscribers wants them; the broker
-that is asked gathers that, computes loads, and plans a round. Nobody is moved: live migration waits for the
-handover of subscribers, so that a plan is shown and no more.
+It asks all brokers every `report_s` and looks at their loads every `check_s`; a round is planned when nobody
+is moving (plan.py) and carried out a few subscribers at a time (migration.py). A coordinator that restarts
+has everything reported anew; it plans nothing before every broker it knew has reported or is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 
-from grapevine.wire.messages import Answer, Command
-from overlay.administration.census import Census, Report
+from grapevine.wire.messages import Attach, GoAway
+from overlay.administration.census import Census
+from overlay.administration.census import Report as Answer
 from overlay.behaviour import Quiet, Status
-from overlay.channels.frontend import FrontEnd
-from overlay.coordinate.loads import Assignment, Rate, variation
+from overlay.coordinate.loads import variation
+from overlay.coordinate.migration import Migrations, Step
+from overlay.coordinate.placement import Assign, Placement
 from overlay.coordinate.plan import Plan, Thresholds, migrate, shuffle, stage
+from overlay.coordinate.registry import Known, Loads, Registry, Reported
+from overlay.coordinate.reporting import DEPART, REPORT, Depart
 from overlay.core import Core
-from overlay.links.session import Link
+from overlay.settings import BalancingSettings, CoreSettings
 
-QUESTION = "balance"
 ASK_S = 3.0
-WINDOW_S = 60.0
+LOOK_S = 1.0  # between two reports while subscribers move
+SPARES = 2  # brokers that a new subscriber is told beside its own
+AGAIN_S = 10.0  # who comes back so soon has not reached the broker that it was given
 MOVES_FOR_TEN = 20  # in a round, for ten brokers
-SCHEMES = ("LDM", "SDM")
+PLACED_MAX = 100_000
+TABLE = "balancing"
 
 
-class Balancing(msgspec.Struct):
-    """What a round goes by; `keep` below 0: a shuffle as printed, which moves nearly all."""
+class Proposal(msgspec.Struct):
+    """What a round came to."""
 
-    alpha: float = 0.15
-    beta: float = 1e6
-    gamma: float = 0.5
-    theta: float = 1e6
-    scheme: str = "LDM"
-    keep: float = 0.02
-    moves: int = 0  # in a round; 0: 20 for ten brokers
+    stage: str
+    steps: list[Step]
+    ended: str
+    before: dict[str, float]
+    after: dict[str, float]
 
 
 class Balance(Quiet):
     name = "balancing"
+    keeps = TABLE
 
-    def __init__(self, census: Census, front: FrontEnd) -> None:
+    def __init__(self, census: Census, settings: BalancingSettings) -> None:
         self.census = census
-        self.front = front
-        self.settings = Balancing()
-        self.rates: dict[int, Rate] = {}
-        census.reporters[QUESTION] = self._report
-        front.measured = self._measured
+        self.settings = settings
+        self.registry = Registry(settings.window_s)
+        self.migrations = Migrations()
+        self.rounds = 0
+        self.proposal: Proposal | None = None  # of the last round
+        self._placed: dict[str, tuple[str, float]] = {}  # who was sent where, and when
+        self._expected: tuple[str, ...] = ()  # brokers that an earlier life knew
+        self._asking = False
+        self._check_at = 0.0
 
     def attach(self, core: Core) -> None:
         self.core = core
-        core.on_command("balance.show", self.on_show)
-        core.on_command("balance.plan", self.on_plan)
-        core.on_command("balance.set", self.on_set)
-        core.on_command("balance.apply", self.on_apply)
+        words: tuple[Assign, ...] = ("nearest", "round_robin", "random")
+        self.placement = {word: Placement(word, core.random) for word in words}
 
-    # --- what a broker knows ------------------------------------------------------------------------------
+    def restore(self, rows: Mapping[str, bytes]) -> None:
+        self._expected = tuple(rows)
 
-    def _measured(self, be: int, size: int, now: float) -> None:
-        rate = self.rates.get(be)
-        if rate is None:
-            rate = self.rates[be] = Rate(WINDOW_S)
-            rate.sample(0, now - WINDOW_S / 6)  # what came first came in some time
-        rate.sample(size, now)
+    def start(self, now: float) -> None:
+        for name in self._expected:
+            self.registry.expect(name, now)
+        self._check_at = now + self.settings.check_s
+        self.core.timers.at(now, self._ask)
 
-    def _report(self, argument: bytes) -> Report:
-        now = self.core.now
-        for be in [each for each in self.rates if each not in self.front.wanted]:
-            del self.rates[be]
-        wanted: dict[str, list[str]] = {}
-        for client, mine in self.front.by_client.items():
-            if client.link is not None:  # online ones only, as the paper counts
-                wanted[client.name] = sorted({str(fe.be) for fe in mine.values() if fe.be})
-        rates = {str(be): rate.sample(0, now) for be, rate in self.rates.items()}
-        return {**self.census.brief(), "subscribers": wanted, "rates": rates}
+    def reconfigured(self, before: CoreSettings, now: float) -> None:
+        if self.core.settings.balancing != before.balancing:
+            self.set(self.core.settings.balancing)
 
-    # --- what is asked ------------------------------------------------------------------------------------
+    def set(self, settings: BalancingSettings) -> None:
+        self.settings = settings
+        self.registry.window_s = settings.window_s
 
-    def _answer(self, link: Link, command: Command, outcome: str, body: Any, text: str = "") -> None:
-        self.core.send(Answer(command.request, outcome, msgspec.json.encode(body), text), link)
+    # --- reports ------------------------------------------------------------------------------------------
 
-    def _gather(self, command: Command, now: float, done: Callable[[list[Report]], None]) -> None:
-        self.census.ask(
-            QUESTION, None, now, lambda reports, later: done([r for r in reports if "rates" in r]), b"", ASK_S
-        )
+    def _ask(self, now: float) -> None:
+        if not self._asking:
+            self._asking = True
+            argument = msgspec.json.encode(self.registry.knows())
+            self.census.ask(REPORT, None, now, self._heard, argument, ASK_S)
 
-    def on_show(self, link: Link, command: Command, now: float) -> None:
-        def done(reports: list[Report]) -> None:
-            at, names, _ = assignment(reports)
-            rows = [
-                {
-                    "broker": name,
-                    "subscribers": len(report["subscribers"]),
-                    "front_end": sum(map(len, report["subscribers"].values())),
-                    "back_end": int((at.counts[number] > 0).sum()),
-                    "load_bytes_s": round(float(at.loads[number]), 1),
-                }
-                for number, (name, report) in enumerate(zip(names, reports))
-            ]
-            body = {"brokers": rows, **_summary(at), "settings": msgspec.to_builtins(self.settings)}
-            self._answer(link, command, "ok", body)
-
-        self._gather(command, now, done)
-
-    def on_plan(self, link: Link, command: Command, now: float) -> None:
-        def done(reports: list[Report]) -> None:
-            at, names, subscribers = assignment(reports)
-            before = _summary(at)
-            due, plan = planned(at, self.settings)
-            moves = [
-                {"subscriber": subscribers[i], "from": names[source], "to": names[target]}
-                for i, (source, target) in plan.moves.items()
-            ]
-            after = {f"{key}_after": value for key, value in _summary(at).items()}
-            self._answer(
-                link, command, "ok", {"stage": due, "moves": moves, "ended": plan.ended, **before, **after}
-            )
-
-        self._gather(command, now, done)
-
-    def on_set(self, link: Link, command: Command, now: float) -> None:
-        given = {key: value for key, value in command.arguments.items() if key != "timeout_s"}
-        try:
-            changed = msgspec.convert(
-                {**msgspec.to_builtins(self.settings), **given}, Balancing, strict=False
-            )
-        except msgspec.ValidationError as error:
-            self._answer(link, command, "usage", {}, str(error))
+    def _heard(self, answers: list[Answer], now: float) -> None:
+        self._asking = False
+        more = False
+        for answer in answers:
+            try:
+                report = msgspec.convert(answer, Reported)
+            except msgspec.ValidationError:
+                continue  # missing, or of another version
+            if report.name not in self.registry.brokers:
+                self.core.keep(TABLE, report.name, True)
+            self.registry.take(report, now)
+            more |= report.more
+        if more:
+            self.core.timers.at(now, self._ask)
             return
-        if changed.scheme not in SCHEMES:
-            self._answer(link, command, "usage", {}, f"scheme is one of {', '.join(SCHEMES)}")
-            return
-        self.settings = changed
-        self._answer(link, command, "ok", {"settings": msgspec.to_builtins(changed)})
+        self.registry.sample(now)
+        for name in self.registry.forget_silent(now):
+            self.core.keep(TABLE, name, None)
+        self._go_on(now)
+        soon = self.migrations.busy or not self.registry.serving()
+        wait_s = LOOK_S if soon else self.settings.report_s
+        self.core.timers.at(now + min(wait_s, self.settings.report_s), self._ask)
 
-    def on_apply(self, link: Link, command: Command, now: float) -> None:
-        text = (
-            "subscribers cannot be moved yet: their handover is not there; `balance plan` shows who would go"
-        )
-        self._answer(link, command, "failed", {}, text)
+    def _go_on(self, now: float) -> None:
+        migrations, homes = self.migrations, self.registry.homes
+        migrations.look(homes, now, self.settings.cooldown_s)
+        if not migrations.busy and now >= self._check_at:
+            self._check_at = now + self.settings.check_s
+            if self.settings.mode != "off" and not self.waits_for(now):
+                self._round(now)
+        self._launch(now)
+
+    def waits_for(self, now: float) -> list[str]:
+        """Brokers whose word is due: nothing is planned without it."""
+        return list(self.registry.silent(now, self.settings.report_s))
+
+    # --- rounds -------------------------------------------------------------------------------------------
+
+    def propose(self) -> Proposal:
+        loads = self.registry.assignment()
+        staying = loads.fixed | {
+            number for number, name in enumerate(loads.subscribers) if name in self.migrations.moved_at
+        }
+        before = summary(loads)
+        due, plan = planned(loads, self.settings, staying)
+        steps = [
+            Step(loads.subscribers[i], loads.brokers[source], loads.brokers[target])
+            for i, (source, target) in plan.moves.items()
+            if i not in staying
+        ]
+        return Proposal(due, steps, plan.ended, before, summary(loads))
+
+    def _round(self, now: float) -> None:
+        self.rounds += 1
+        self.proposal = self.propose()
+        if self.settings.mode == "on":
+            self.apply(self.proposal, now)
+
+    def apply(self, proposal: Proposal, now: float) -> None:
+        self.migrations.add(proposal.steps)
+        if proposal.steps:
+            text = f"{len(proposal.steps)} subscribers of channels move: {proposal.stage}"
+            self.core.event(now, "balanced", text, moves=len(proposal.steps), cov=proposal.before["cov"])
+        self._launch(now)
+
+    def _launch(self, now: float) -> None:
+        steps = self.migrations.launch(self.registry.homes, now, self.settings.in_flight)
+        if not steps:
+            return
+        brokers = self.registry.brokers
+        departs = [
+            Depart(step.subscriber, step.source, brokers[step.target].addresses)
+            for step in steps
+            if step.target in brokers
+        ]
+        self.census.ask(DEPART, None, now, self._departed, msgspec.json.encode(departs), ASK_S)
+        self.core.timers.at(now + LOOK_S, self._ask)
+
+    def _departed(self, answers: list[Answer], now: float) -> None:
+        for answer in answers:
+            for name, why in dict(answer.get("refused", {})).items():
+                self.migrations.refuse(str(name), str(why))
+
+    # --- placing ------------------------------------------------------------------------------------------
+
+    def place(self, attach: Attach, now: float) -> GoAway | None:
+        """Where somebody who has just come should attach; None: here, because nobody else serves."""
+        ranked = self._ranked(attach, now)
+        if not ranked:
+            return None
+        if len(self._placed) >= PLACED_MAX:
+            self._placed.clear()
+        self._placed[attach.name] = (ranked[0].name, now)
+        addresses = [address for known in ranked[: 1 + SPARES] for address in known.addresses]
+        return GoAway(tuple(addresses))
+
+    def _ranked(self, attach: Attach, now: float) -> list[Known]:
+        """Best first. A name that is known goes back to its broker, unless it could not reach it just now."""
+        silent = set(self.waits_for(now))
+        brokers = {known.name: known for known in self.registry.serving() if known.name not in silent}
+        given, at = self._placed.get(attach.name, ("", 0.0))
+        home = self.registry.homes.get(attach.name, given)
+        word = self.settings.assign if attach.place == "assigned" else attach.place
+        if given and now < at + AGAIN_S:
+            brokers.pop(given, None)
+        elif home in brokers:
+            others = [known for known in brokers.values() if known.name != home]
+            return [brokers[home], *others]
+        if word not in self.placement or not brokers:
+            return list(brokers.values())
+        candidates = [known.candidate() for known in brokers.values()]
+        names = self.placement[word].choose(candidates, attach.location)
+        return [brokers[name] for name in names]
+
+    # --- what it looks like -------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        return {"rates": len(self.rates)}
+        migrations = self.migrations
+        return {
+            "mode": self.settings.mode,
+            "brokers": len(self.registry.brokers),
+            "subscribers": len(self.registry.homes),
+            "rounds": self.rounds,
+            "moving": len(migrations.flying) + len(migrations.waiting),
+            "moved": migrations.moved,
+            "failed": migrations.failed,
+        }
 
 
-def assignment(reports: list[Report]) -> tuple[Assignment, list[str], list[str]]:
-    """Loads of all brokers; the names of brokers and of subscribers by number. A result that several brokers
-    pull has one rate: the greatest that one of them has seen."""
-    rates: dict[str, float] = {}
-    for report in reports:
-        for be, rate in report["rates"].items():
-            rates[be] = max(rates.get(be, 0.0), float(rate))
-    numbers: dict[str, int] = {be: number for number, be in enumerate(sorted(rates))}
-    subscribers, wanted, home = [], [], []
-    for broker, report in enumerate(reports):
-        for name, mine in sorted(report["subscribers"].items()):
-            subscribers.append(name)
-            wanted.append([numbers.setdefault(be, len(numbers)) for be in mine])
-            home.append(broker)
-    values = np.zeros(max(len(numbers), 1))
-    for be, number in numbers.items():
-        values[number] = rates.get(be, 0.0)
-    at = Assignment.of(max(len(reports), 1), values.tolist(), wanted, home)
-    return at, [str(report["name"]) for report in reports], subscribers
-
-
-def planned(at: Assignment, settings: Balancing) -> tuple[str, Plan]:
-    """One round; `at` becomes what it leads to."""
+def planned(loads: Loads, settings: BalancingSettings, staying: set[int]) -> tuple[str, Plan]:
+    """One round; the assignment becomes what it leads to."""
+    at = loads.at
     thresholds = Thresholds(settings.alpha, settings.beta, settings.gamma, settings.theta)
     due = stage(at.loads, thresholds)
     if due == "shuffle":
-        return due, shuffle(at, settings.keep if settings.keep >= 0 else None)
+        return due, shuffle(at, settings.keep if settings.keep >= 0 else None, staying=staying)
     if due == "migrate":
         most = settings.moves or max(MOVES_FOR_TEN * at.brokers // 10, 1)
         scheme = "SDM" if settings.scheme == "SDM" else "LDM"
-        return due, migrate(at, settings.alpha, settings.beta, scheme, most)  # type: ignore[arg-type]
+        return due, migrate(at, settings.alpha, settings.beta, scheme, most, staying)  # type: ignore[arg-type]
     return due, Plan({}, 0, "balanced")
 
 
-def _summary(at: Assignment) -> dict[str, float]:
+def summary(loads: Loads) -> dict[str, float]:
+    carried = loads.at.loads
     return {
-        "cov": round(variation(at.loads), 4),
-        "mean_bytes_s": round(float(at.loads.mean()), 1),
-        "max_bytes_s": round(float(at.loads.max()), 1),
+        "cov": round(variation(carried), 4),
+        "mean_bytes_s": round(float(carried.mean()), 1),
+        "max_bytes_s": round(float(carried.max()), 1),
     }

@@ -144,21 +144,25 @@ def most_similar(at: Assignment, subscriber: int, below: Ints) -> int:
     return int(ties[at.loads[ties].argmin()])
 
 
-def shuffle(at: Assignment, keep: float | None = None, printed: bool = False) -> Plan:
+def shuffle(
+    at: Assignment, keep: float | None = None, printed: bool = False, staying: Collection[int] = ()
+) -> Plan:
     """GSH (5.3): all brokers empty, subscribers by falling weight, each to the broker of least load.
 
     `keep` (ours): who is somewhere stays while the load there stays within (1 + keep) of the mean before.
     Subscribers without load leave the least loaded broker least loaded, so that as printed all of them go
-    there; ours go where the fewest subscribers are.
+    there; ours go where the fewest subscribers are. `staying` are not to be moved, and are there first.
     """
     before = at.home.copy()
     order = np.lexsort((np.arange(len(before)), -at.weights))
-    order = order[before[order] != NOWHERE]
+    order = order[(before[order] != NOWHERE) & ~np.isin(order, list(staying))]
     bound = None if keep is None else (1 + keep) * float(at.loads.mean())
     crowd = None if keep is None else (1 + keep) * len(order) / at.brokers
     loaded = order[at.weights[order] > 0].tolist()
     idle = order[at.weights[order] <= 0].tolist()
     at.empty()
+    for subscriber in staying:
+        at.move(subscriber, int(before[subscriber]))
     for subscriber in loaded:
         _place(at, subscriber, int(before[subscriber]), bound)
     for subscriber in idle:

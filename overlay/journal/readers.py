@@ -87,6 +87,9 @@ class Readers(Quiet):
         self.journal.after_written = self.serve
         self.streams.on_end.append(self.forget)
 
+    def reads(self, client: Client) -> bool:
+        return any(reader.client is client for reader in self.readers.values())
+
     # --- becoming a reader --------------------------------------------------------------------------
 
     def on_request(self, client: Client, message: StreamRequest, now: float) -> None:

@@ -27,3 +27,4 @@ class Start(NamedTuple):
     opened: Opened | None = None  # the journal; without one nothing is ever persisted
     disks: Disks | None = None  # what a back end keeps
     backend: str = ""  # where the back end is, for brokers that are none
+    location: tuple[float, ...] = ()  # latitude and longitude; or unknown

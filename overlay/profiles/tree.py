@@ -29,7 +29,10 @@ from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
 from overlay.coordinate.balance import Balance
 from overlay.coordinate.permissions import Permissions
+from overlay.coordinate.reporting import Reporting
+from overlay.coordinate.verbs import BalanceVerbs
 from overlay.core import Core
+from overlay.data.client import Client
 from overlay.data.delivery_log import DeliveryLog
 from overlay.data.local import LocalSubscriptions
 from overlay.data.path import Publications
@@ -51,7 +54,7 @@ from overlay.profiles.start import Start
 from overlay.relocate.commands import RelocationCommands
 from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import Relocation
-from overlay.settings import CoreSettings, FeedingSettings
+from overlay.settings import BalancingSettings, CoreSettings, FeedingSettings
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.commands import StrategyCommands
@@ -156,20 +159,38 @@ def _soft_links(
     return moves, [forwarding, planes, shortcuts, bans, loads, chooser, strategy, permissions, move]
 
 
-def _channels(core: Core, tree: Tree, kept: Kept, disks: Disks | None, address: str) -> list[Behaviour]:
+def _channels(
+    core: Core, tree: Tree, kept: Kept, disks: Disks | None, address: str
+) -> tuple[FrontEnd, list[Behaviour]]:
     """Every broker serves subscribers of channels, if it knows a back end or is one."""
     handshake, router = tree.handshake, tree.router
     addresses = (address,) if address else ()
     sessions = BackendSessions(handshake, disks is not None)
     front = FrontEnd(core.settings.channels, handshake, lambda: addresses)
     if disks is None:
-        return [sessions, front, ChannelVerbs(None, None, lambda: address), Balance(tree.census, front)]
+        return front, [sessions, front, ChannelVerbs(None, None, lambda: address)]
     store = Store(disks, JournalRecords(core, kept))
     backend = BackEnd(store)
     desk, feeds = DriverDesk(backend), Feeds(store, router, router)
     front.own = backend
     verbs = ChannelVerbs(desk, feeds, lambda: address)
-    return [sessions, backend, front, desk, feeds, verbs, Balance(tree.census, front)]
+    return front, [sessions, backend, front, desk, feeds, verbs]
+
+
+def _balancing(
+    tree: Tree, reporting: Reporting, attachments: Attachments, settings: BalancingSettings | None
+) -> list[Behaviour]:
+    """Every broker reports; the coordinator has `settings`, places who comes and moves who should go."""
+    if settings is None:
+        return [reporting, BalanceVerbs(tree.census, None)]
+    balance = Balance(tree.census, settings)
+    attachments.place = balance.place
+    return [reporting, balance, BalanceVerbs(tree.census, balance)]
+
+
+def _has_more_than_channels(on_disk: tuple[Behaviour, ...], client: Client) -> bool:
+    reads = any(each.reads(client) for each in on_disk if isinstance(each, Readers))
+    return reads or bool(client.subscriptions)
 
 
 def from_start(start: Start) -> Core:
@@ -186,6 +207,7 @@ def from_start(start: Start) -> Core:
         opened=start.opened,
         disks=(start.disks or memory_disks()) if "backend" in start.roles else None,
         backend=start.backend,
+        location=start.location,
     )
 
 
@@ -202,6 +224,7 @@ def tree_broker(
     opened: Opened | None = None,
     disks: Disks | None = None,
     backend: str = "",
+    location: tuple[float, ...] = (),
 ) -> Core:
     """A broker of the tree overlay. `kept`, `spool` and `opened` (its journal) are what an earlier life of it
     has left; a `coordinator` permits others to move; one with `disks` is a back end, others find it at
@@ -243,7 +266,10 @@ def tree_broker(
     )
     relocating = (relocation, RelocationCommands(census, relocation, addresses))
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
-    channels = _channels(core, tree, kept or {}, disks, backend)
+    front, channels = _channels(core, tree, kept or {}, disks, backend)
+    reporting = Reporting(census, front, addresses, location, disks is None and not coordinator)
+    reporting.fixed = partial(_has_more_than_channels, on_disk)
+    channels += _balancing(tree, reporting, attachments, settings.balancing if coordinator else None)
     core.assemble(
         (*links, *tables, publications, *mesh, *clients, *channels, *relocating, leave, *answers, sync)
     )

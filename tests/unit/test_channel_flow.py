@@ -8,8 +8,6 @@ from grapevine.client.session import Session
 from grapevine.errors import ChannelError, ParameterError
 from grapevine.wire.driving import PlanAsk, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
-from overlay.administration.census import Report
-from overlay.coordinate.balance import Balance, Balancing, assignment, planned
 from tests.town import Town, founded, ids, publish, subscribe
 
 
@@ -181,48 +179,3 @@ def test_a_set_that_nobody_wants_leaves(town: Town) -> None:
     assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 0
     publish(town, 1)
     assert town.drive() is None
-
-
-# --- loads and plans (BAD 4, 5) ----------------------------------------------------------------------------
-
-
-def reports(town: Town) -> list[Report]:
-    found: list[Report] = []
-    balance = next(b for b in town.cores["edge"].behaviours if isinstance(b, Balance))
-    balance.census.ask("balance", None, town.now, lambda answers, later: found.extend(answers), b"", 3.0)
-    town.run(0.5)
-    return [report for report in found if "rates" in report]
-
-
-def test_loads_are_of_who_is_online(town: Town) -> None:
-    for name, broker, low in (("ann", "edge", 0), ("bob", "edge", 0), ("eve", "back", 0)):
-        town.attach(name, broker)
-        subscribe(town, name, low)
-    publish(town, 1, 2, 3)
-    town.drive(rows=50)
-    at, names, subscribers = assignment(reports(town))
-    loads = dict(zip(names, at.loads.tolist()))
-    assert sorted(subscribers) == ["ann", "bob", "eve"]
-    rate = at.rates.max()
-    assert rate > 0
-    assert loads == pytest.approx({"edge": 3 * rate, "back": 2 * rate}), "pulled once, pushed to each"
-    town.cut("bob")
-    assert "bob" not in assignment(reports(town))[2]
-
-
-def test_a_plan_is_a_round() -> None:
-    told = [
-        {
-            "name": "a",
-            "subscribers": {f"s{n}": [str(n)] for n in range(8)},
-            "rates": {str(n): 10.0 for n in range(8)},
-        },
-        {"name": "b", "subscribers": {"t": ["8"]}, "rates": {"8": 10.0}},
-    ]
-    at, names, subscribers = assignment(told)
-    assert names == ["a", "b"] and len(subscribers) == 9
-    assert planned(at, Balancing(beta=1e9, theta=1e9))[0] == "none", "too little flows"
-    due, plan = planned(at, Balancing(beta=1, theta=1, gamma=5, moves=100))
-    assert due == "migrate" and at.cov() <= 0.15 and len(plan.moves) in (3, 4)
-    at, _, _ = assignment(told)
-    assert planned(at, Balancing(beta=1, theta=1, gamma=0.5))[0] == "shuffle" and at.cov() < 0.15

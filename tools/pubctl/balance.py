@@ -13,6 +13,7 @@ from tools.pubctl.output import Column, Result, count, show
 COLUMNS = (
     Column("broker", style="bold"),
     Column("subscribers", "", count, right=True),
+    Column("movable", "", count, right=True),
     Column("front_end", "front-end", count, right=True),
     Column("back_end", "back-end", count, right=True),
     Column("load_bytes_s", "bytes/s", count, right=True),
@@ -30,8 +31,13 @@ def show_() -> None:
 
         def produce() -> Result:
             body = line.ask("balance.show").body
-            footer = f"cov {body['cov']:g}, mean {body['mean_bytes_s']:g} bytes/s"
-            extra = {key: body[key] for key in ("cov", "mean_bytes_s", "max_bytes_s", "settings")}
+            footer = (
+                f"cov {body['cov']:g}, mean {body['mean_bytes_s']:g} bytes/s; mode {body['mode']}: "
+                f"{body['moving']} moving, {body['moved']} moved, {body['failed']} failed"
+            )
+            if body["waits_for"]:
+                footer += f"; waits for {', '.join(body['waits_for'])}"
+            extra = {key: value for key, value in body.items() if key != "brokers"}
             return Result(body["brokers"], COLUMNS, extra, footer=footer)
 
         show(produce)
@@ -42,6 +48,10 @@ def plan() -> None:
     """Who would move in a round now. Nobody is moved."""
     with opened() as line:
         body = line.ask("balance.plan").body
+    _show_plan(body)
+
+
+def _show_plan(body: dict[str, Any]) -> None:
     footer = f"{body['stage']}: cov {body['cov']:g} -> {body['cov_after']:g} ({body['ended']})"
     columns = (Column("subscriber", style="bold"), Column("from"), Column("to"))
     extra = {key: value for key, value in body.items() if key != "moves"}
@@ -51,7 +61,8 @@ def plan() -> None:
 @balance.command(name="set")
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 def set_(settings: tuple[str, ...]) -> None:
-    """Of the broker that is asked, until it restarts: alpha, beta, gamma, theta, scheme, keep, moves."""
+    """Of the coordinator, until it restarts: mode, assign, scheme, alpha, beta, gamma, theta, keep, moves,
+    in_flight, cooldown_s, check_s, report_s, window_s."""
     given: dict[str, Any] = dict(word.partition("=")[::2] for word in settings)
     with opened() as line:
         body = line.ask("balance.set", **given).body
@@ -61,6 +72,7 @@ def set_(settings: tuple[str, ...]) -> None:
 
 @balance.command()
 def apply() -> None:
-    """Move subscribers: not yet, their handover is not there."""
+    """A round now, whatever the mode: subscribers are moved. `balance show` tells how far it is."""
     with opened() as line:
-        line.ask("balance.apply")
+        body = line.ask("balance.apply").body
+    _show_plan(body)

@@ -24,7 +24,7 @@ from grapevine.client.session import Message as Delivery
 from grapevine.client.session.durable import DurableReader
 from grapevine.errors import NotAllowed
 from grapevine.filters.normal import Filter, Value
-from grapevine.wire.messages import CUT_NOT_ALLOWED, Deliver, Done, Dropped, Message, Publish
+from grapevine.wire.messages import CUT_NOT_ALLOWED, Deliver, Detach, Done, Dropped, Message, Publish
 from grapevine.wire.relocation import RoundTrip, RoundTripsAnswer, RoundTripsRequest
 from tools.simulator.broker import took
 from tools.simulator.digest import Digest
@@ -355,7 +355,16 @@ class ClientHost(Host):
         elif event.what in ("refused", "unanswered", "silent", "go-away"):
             self._tries += event.what != "silent"
             self._named = (*event.addresses, *self._named)
+            if event.what == "go-away" and event.addresses:
+                self._go(session, event.addresses[0])
             self._lose_link()
+
+    def _go(self, session: Session, address: str) -> None:
+        """As the client's engine: to the first that was named, with a good-bye if nothing depends on it."""
+        if session.channels.alone and self.end is not None:
+            self.network.send(self.end, Detach())
+        self.brokers = (address, *(each for each in self.brokers if each != address))
+        self._choice = self._tries = 0
 
     # --- the second attachment --------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ batch; a reader that waits gets whole runs of messages.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -21,7 +21,7 @@ from grapevine.client.channel_readers import AsyncChannelSubscription, confirmed
 from grapevine.client.durable import AsyncDurableSubscription
 from grapevine.client.engine import Engine
 from grapevine.client.groups import AsyncGroupSubscription, Membership, membership
-from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
+from grapevine.client.options import Brokers, Confirm, Keys, Place, Slow, Until, as_filter
 from grapevine.client.requesting import REPLY_S, AsyncRequests
 from grapevine.client.session import AttachmentGap, Message
 from grapevine.client.session.context import publish_in
@@ -45,10 +45,12 @@ class connect:
         receive_window: int = options.RECEIVE_WINDOW,
         keys: Keys = None,
         incarnation: int | None = None,
+        place: Place = False,
+        location: Sequence[float] | None = None,
         timeout: float = options.CONNECT_S,
     ) -> None:
         self._engine = options.make_engine(
-            brokers, name, on_slow, publish_window, receive_window, keys, incarnation
+            brokers, name, on_slow, publish_window, receive_window, keys, incarnation, place, location
         )
         self._timeout = timeout
         self._client: Client | None = None

@@ -21,6 +21,7 @@ from grapevine.errors import Closed, Error, Invalid, NotAllowed, Unreachable
 from grapevine.wire.codec import decode, encode, write
 from grapevine.wire.errors import WireError
 from grapevine.wire.limits import ADDRESSES
+from grapevine.wire.messages import Detach
 
 FRAMES = 32  # read before what they caused is sent
 TAKEN = 2_048  # deliveries, too: memory that the reader gives back soon stays warm
@@ -217,9 +218,7 @@ class Engine:
             text = f"{event.text or 'refused'} ({event.reason})"
             self._failed(NotAllowed(text) if event.reason in _STUBBORN else Unreachable(text), now)
         elif event.what == "go-away":
-            self._named = _dialable((*event.addresses, *self._named))
-            if len(self._candidates) > 1:
-                self._failed(Unreachable("the broker stops"), now)
+            self._sent_away(_dialable(event.addresses), now)
         elif event.what != "round-trips" and self.link is not None:
             self._failed(Unreachable(f"{self.link.address} does not answer"), now)
 
@@ -239,6 +238,22 @@ class Engine:
     @property
     def keys(self) -> Path | None:
         return self._keys
+
+    def _sent_away(self, named: list[str], now: float) -> None:
+        """The broker wants us elsewhere, in this order. The first is ours from now on: the one to go back to
+        when the link breaks."""
+        self._named = list(dict.fromkeys((*named, *self._named)))[:ADDRESSES]
+        if len(self._candidates) < 2:
+            return
+        if self.link is not None and self.session.channels.alone:
+            self._unsent.append(encode(Detach()))
+            self._say_farewell(self.link)
+            self.link, self._up = None, False
+            self.relinked()
+        self._failed(Unreachable("the broker sent us elsewhere"), now)
+        if named:
+            self._brokers = [named[0], *(each for each in self._brokers if each != named[0])]
+            self._choice = 0
 
     def _promote(self, now: float) -> None:
         """The session has moved as a whole: its second link is the main one from now on."""

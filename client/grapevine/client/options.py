@@ -16,7 +16,7 @@ from grapevine.client.session import Session, SessionSettings
 from grapevine.errors import FilterError, Invalid
 from grapevine.filters import Filter, parse
 from grapevine.wire.limits import NAME_BYTES
-from grapevine.wire.messages import DISCONNECT, DROP_NEWEST, DROP_OLDEST
+from grapevine.wire.messages import DISCONNECT, DROP_NEWEST, DROP_OLDEST, PLACES
 
 CONNECT_S = 10.0
 CONFIRM_S = 30.0
@@ -30,6 +30,7 @@ Keys = str | os.PathLike[str] | Literal[False] | None
 Slow = Literal["drop_oldest", "drop_newest", "disconnect"]
 Until = Literal["accepted", "persisted", "settled"]
 Confirm = Literal["confirmed", "local"]
+Place = bool | Literal["nearest", "round_robin", "random"]
 
 
 def make_engine(
@@ -40,6 +41,8 @@ def make_engine(
     receive_window: int,
     keys: Keys,
     incarnation: int | None,
+    place: Place = False,
+    location: Sequence[float] | None = None,
 ) -> Engine:
     addresses = [brokers] if isinstance(brokers, str) else list(brokers)
     if not addresses:
@@ -52,7 +55,9 @@ def make_engine(
         raise Invalid("a window has room for one at least")
     if incarnation is None:
         incarnation = secrets.randbits(63)
-    settings = SessionSettings(publish_window, receive_window, POLICIES[on_slow])
+    settings = SessionSettings(
+        publish_window, receive_window, POLICIES[on_slow], _place(place), _location(location)
+    )
     session = Session(_name(name), incarnation, settings)
     session.channels.kept = name is not None
     return Engine(addresses, session, _directory(keys))
@@ -64,6 +69,25 @@ def _name(name: str | None) -> str:
     if not name or len(name.encode()) > NAME_BYTES:
         raise Invalid(f"a client's name has 1 to {NAME_BYTES} bytes")
     return name
+
+
+def _place(place: Place) -> str:
+    word = "assigned" if place is True else place or ""
+    if word not in PLACES:
+        raise Invalid(f"place={place!r} is none of True, {', '.join(PLACES[2:])}")
+    return word
+
+
+def _location(location: Sequence[float] | None) -> tuple[float, float] | None:
+    if location is None:
+        return None
+    try:
+        north, east = map(float, location)
+    except (TypeError, ValueError):
+        raise Invalid(f"location={location!r} is not latitude and longitude") from None
+    if not (-90 <= north <= 90 and -180 <= east <= 180):
+        raise Invalid(f"location={location!r}: latitude is within 90 degrees, longitude within 180")
+    return (north, east)
 
 
 def _directory(keys: Keys) -> Path | None:

@@ -23,7 +23,7 @@ from grapevine.client.channel_readers import ChannelSubscription, confirmed
 from grapevine.client.durable import DurableSubscription
 from grapevine.client.engine import Engine
 from grapevine.client.groups import GroupSubscription, Membership, membership
-from grapevine.client.options import Brokers, Confirm, Keys, Slow, Until, as_filter
+from grapevine.client.options import Brokers, Confirm, Keys, Place, Slow, Until, as_filter
 from grapevine.client.reading import RUN, Advertisement, Subscription
 from grapevine.client.requesting import REPLY_S, Requests
 from grapevine.client.session import AttachmentGap, Message
@@ -47,11 +47,15 @@ def connect(
     receive_window: int = options.RECEIVE_WINDOW,
     keys: Keys = None,
     incarnation: int | None = None,
+    place: Place = False,
+    location: Sequence[float] | None = None,
     timeout: float = options.CONNECT_S,
 ) -> Client:
     """A client attached to one of the brokers, tried in order. `keys` is a keys directory (the user's own
-    if None), or False for a wire without encryption."""
-    engine = options.make_engine(brokers, name, on_slow, publish_window, receive_window, keys, incarnation)
+    if None), or False for a wire without encryption. With `place` a coordinator chooses the broker: True for
+    its own rule, "nearest" to `location` (latitude, longitude), "round_robin" or "random"."""
+    said = (brokers, name, on_slow, publish_window, receive_window, keys, incarnation, place, location)
+    engine = options.make_engine(*said)
     client = Client(engine)
     try:
         client._wait(engine.attached, timeout, "no broker")

@@ -30,6 +30,9 @@ AttributeBytes: TypeAlias = Annotated[bytes, Meta(max_length=limits.ATTRIBUTE_BY
 PayloadBytes: TypeAlias = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES)]
 ExtensionBytes: TypeAlias = Annotated[bytes, Meta(max_length=limits.EXTENSION_BYTES)]
 
+Degrees: TypeAlias = Annotated[float, Meta(ge=-180.0, le=180.0)]
+Location: TypeAlias = tuple[Degrees, Degrees]  # latitude, longitude
+
 Ids: TypeAlias = Annotated[tuple[Id, ...], Meta(max_length=limits.LIST_ENTRIES)]
 Path: TypeAlias = Annotated[tuple[Id, ...], Meta(min_length=1, max_length=limits.PATH_BROKERS)]
 RootPath: TypeAlias = Annotated[tuple[Id, ...], Meta(max_length=limits.ROOT_PATH_BROKERS)]

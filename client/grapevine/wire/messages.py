@@ -38,6 +38,7 @@ from grapevine.wire.fields import (
     ExtensionBytes,
     Hops,
     Id,
+    Location,
     Name,
     Number,
     NumberLists,
@@ -293,7 +294,11 @@ class Attach(msgspec.Struct, frozen=True, array_like=True, gc=False):
     window: Count  # deliveries beyond the settled mark that the client takes
     on_slow: Policy  # DROP_OLDEST, DROP_NEWEST, DISCONNECT
     resume: Resume | None = None
+    place: Name = ""  # a coordinator is asked for a broker: a word of PLACES; "": whoever was dialled
+    location: Location | None = None  # for the nearest one
 
+
+PLACES = ("", "assigned", "nearest", "round_robin", "random")  # "assigned": by balancing.assign there
 
 DROP_OLDEST, DROP_NEWEST, DISCONNECT = 0, 1, 2
 
@@ -411,7 +416,7 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class GoAway(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The broker stops: attach to one of `addresses`."""
+    """The broker stops, or another one is to serve this client: attach to one of `addresses`, in order."""
 
     kind: ClassVar[int] = 51
     gate: ClassVar[Gate] = Gate(1, Carrier.CLIENT, BROKER)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from grapevine.client.session.state import State
 from grapevine.errors import ChannelError, Closed, Error, ParameterError, Timeout
 from grapevine.wire.channels import (
     ChannelMessage,
@@ -146,6 +147,14 @@ class Channels:
         ask = self.asks[self._number] = Ask(DriverAsk(self._number, verb, body))
         self.session.say(ask.message)
         return ask
+
+    @property
+    def alone(self) -> bool:
+        """Whether this client has nothing else: what channels sent is known by its position, so that any
+        broker can go on and nobody need keep the attachment."""
+        session = self.session
+        others = session.incoming.subscriptions or session.advertised.by_number or session.durables.all
+        return session.state == State.ATTACHED and not others
 
     # --- what the session tells ---------------------------------------------------------------------------
 

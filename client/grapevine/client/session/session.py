@@ -113,6 +113,8 @@ class Session:
                 max(self.incoming.free, 1),
                 self.settings.on_slow,
                 resume,
+                self.settings.place,
+                self.settings.location,
             )
         )
 

@@ -1,0 +1,131 @@
+"""SPEC A4, A5: a broker towards the coordinator: says whom it serves, and sends subscribers on.
+
+The coordinator asks over the overlay, as for everything that concerns all brokers
+(administration/census.py), and says up to where it has heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from grapevine.wire.messages import GoAway
+from overlay.administration.census import Census
+from overlay.administration.census import Report as Answer
+from overlay.behaviour import Quiet, Status
+from overlay.channels.frontend import FrontEnd
+from overlay.coordinate.changes import Changes
+from overlay.coordinate.registry import Reported, Subscriber
+from overlay.core import Core
+from overlay.data.client import Client
+
+REPORT, DEPART = "balance.report", "balance.depart"
+ENTRIES = 2_000  # of each kind in a report
+
+Knows = dict[str, tuple[int, int, int]]  # broker -> incarnation, numbers of changes
+
+
+class Depart(msgspec.Struct, frozen=True, array_like=True):
+    subscriber: str
+    source: str
+    addresses: tuple[str, ...]  # of its new broker
+
+
+class Reporting(Quiet):
+    """`serves`: subscribers may be sent here. `fixed`: whether a client has more than channels."""
+
+    name = "subscribers of channels"
+
+    def __init__(
+        self,
+        census: Census,
+        front: FrontEnd,
+        addresses: tuple[str, ...],
+        location: tuple[float, ...],
+        serves: bool,
+    ) -> None:
+        self.census = census
+        self.front = front
+        self.addresses = addresses
+        self.location = location
+        self.serves = serves
+        self.fixed: Callable[[Client], bool] = lambda client: bool(client.subscriptions)
+        self.subscribers: Changes[Subscriber] = Changes()
+        self.produced: Changes[int] = Changes()
+        self.sent_on = 0
+        census.reporters[REPORT] = self._report
+        census.reporters[DEPART] = self._depart
+
+    def attach(self, core: Core) -> None:
+        self.core = core
+
+    # --- what is told -------------------------------------------------------------------------------------
+
+    def _report(self, argument: bytes) -> Answer | None:
+        try:
+            known = msgspec.json.decode(argument, type=Knows).get(self.core.name, (0, 0, 0))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        mine = known[0] == self.core.incarnation
+        self._look()
+        subscribers = self.subscribers.since(known[1] if mine else 0, ENTRIES)
+        produced = self.produced.since(known[2] if mine else 0, ENTRIES)
+        report = Reported(
+            **self.census.brief(),
+            addresses=self.addresses,
+            location=self.location,
+            serves=self.serves and not self.core.leaving,
+            clients=len(self.core.clients),
+            since=(subscribers.since, produced.since),
+            through=(subscribers.through, produced.through),
+            more=subscribers.more or produced.more,
+            subscribers=subscribers.changed,
+            gone=subscribers.gone,
+            produced=produced.changed,
+            ended=produced.gone,
+        )
+        found: Answer = msgspec.to_builtins(report)
+        return found
+
+    def _look(self) -> None:
+        """Online subscribers only, as the paper counts."""
+        found = {}
+        for client, mine in self.front.by_client.items():
+            wanted = tuple(sorted({fe.be for fe in mine.values() if fe.be}))
+            if client.link is not None and wanted:
+                found[client.name] = Subscriber(self._movable(client), wanted)
+        self.subscribers.update(found)
+        if self.front.own is not None:
+            self.produced.update({str(be): total for be, total in self.front.own.produced.items()})
+
+    def _movable(self, client: object) -> bool:
+        return isinstance(client, Client) and not self.fixed(client)
+
+    # --- who is to go -------------------------------------------------------------------------------------
+
+    def _depart(self, argument: bytes) -> Answer | None:
+        """Its subscriptions to channels are positions that it says wherever it attaches, so it may go at
+        once; what is under way to it comes again there."""
+        try:
+            wanted = msgspec.json.decode(argument, type=list[Depart])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        mine = [depart for depart in wanted if depart.source == self.core.name]
+        if not mine:
+            return None
+        by_name = {client.name: client for client in self.front.by_client if client.link is not None}
+        refused = {}
+        for depart in mine:
+            client = by_name.get(depart.subscriber)
+            if client is None:
+                refused[depart.subscriber] = "not here"
+            elif not self._movable(client):
+                refused[depart.subscriber] = "has subscriptions beside channels"
+            else:
+                self.core.tell(GoAway(depart.addresses), client)
+                self.sent_on += 1
+        return {**self.census.brief(), "refused": refused}
+
+    def status(self) -> Status:
+        return {"serves": self.serves, "sent_on": self.sent_on}
