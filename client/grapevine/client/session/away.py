@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grapevine.client.session.greeting import greeting
 from grapevine.client.session.silence import Silence
 from grapevine.client.session.state import State
 from grapevine.wire import messages as wire
 from grapevine.wire import relocation
-from grapevine.wire.messages import PROTOCOL, PROTOCOL_OLDEST
 
 if TYPE_CHECKING:
     from grapevine.client.session.session import Session
@@ -61,19 +61,7 @@ class Away:
         self._silence.heard(now)
         resume = None if self.epoch is None else wire.Resume(self.epoch, 0, 0)
         self.window = max(session.incoming.free, 1)
-        self.out.append(
-            wire.Attach(
-                PROTOCOL_OLDEST,
-                PROTOCOL,
-                session.name,
-                session.id,
-                session.incarnation,
-                self._proposed,
-                self.window,
-                session.settings.on_slow,
-                resume,
-            )
-        )
+        self.out.append(greeting(session, self._proposed, self.window, resume, main=False))
 
     def receive(self, message: wire.Message, now: float) -> None:
         self._silence.heard(now)

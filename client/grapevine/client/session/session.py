@@ -18,6 +18,7 @@ from grapevine.client.session.channels import Channels
 from grapevine.client.session.cuts import Cuts
 from grapevine.client.session.durable import DurableReaders
 from grapevine.client.session.event import Event
+from grapevine.client.session.greeting import greeting
 from grapevine.client.session.incoming import AttachmentGap, Incoming, SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.moving import ADVERTISING, Moving
@@ -33,7 +34,7 @@ from grapevine.wire.codec import BAD_ATTRIBUTES, check_attributes, check_payload
 from grapevine.wire.drafts import Draft
 from grapevine.wire.identity import identify
 from grapevine.wire.limits import PAYLOAD_BYTES
-from grapevine.wire.messages import ASKS, DURABLE, PROTOCOL, PROTOCOL_OLDEST, TRACED, ExtendedPublish
+from grapevine.wire.messages import ASKS, DURABLE, TRACED, ExtendedPublish
 from grapevine.wire.streams import Acknowledged, Fetched, StreamState
 
 
@@ -102,21 +103,8 @@ class Session:
         if self._epoch is not None:
             taken = self.incoming.taken
             resume = wire.Resume(self._epoch, taken, taken)
-        self.out.append(
-            wire.Attach(
-                PROTOCOL_OLDEST,
-                PROTOCOL,
-                self.name,
-                self.id,
-                self.incarnation,
-                self._proposed,
-                max(self.incoming.free, 1),
-                self.settings.on_slow,
-                resume,
-                self.settings.place,
-                self.settings.location,
-            )
-        )
+        window = max(self.incoming.free, 1)
+        self.out.append(greeting(self, self._proposed, window, resume, main=True))
 
     def say(self, message: wire.Message) -> None:
         if self.state == State.ATTACHED:
