@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -152,3 +154,13 @@ def test_command_line(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["passed"] == 1
     assert CliRunner().invoke(main, [*arguments, "--only", "b"]).exit_code == 2
+
+
+def test_the_files_that_claims_name_are_there() -> None:
+    root = Path(__file__).resolve().parents[2]
+    commands = "\n".join(claim.command for claim in load(root / "tools" / "proof" / "claims.toml"))
+    files = set(re.findall(r"\b(?:tests|bench|tools)/[\w/]+\.\w+", commands))
+    modules = set(re.findall(r"python -m ((?:tests|bench|tools)[.\w]*)", commands))
+    assert len(files) > 20 and len(modules) > 20
+    assert not {name for name in files if not (root / name).exists()}
+    assert not {name for name in modules if find_spec(name) is None}
