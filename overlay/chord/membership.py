@@ -44,6 +44,7 @@ from overlay.chord.ring import (
     owner,
     owns,
     rectified,
+    together,
 )
 from overlay.core import Core
 from overlay.links.session import Session
@@ -121,6 +122,8 @@ class Membership(Quiet):
         self.core.timers.at(now + pause_s, self._again)
 
     def _step(self, now: float) -> None:
+        if self.member:
+            self._forget_dead(now)  # also who was never met, and has restarted since we heard of it
         if self.member:
             self.stabilise(now)
             self._refresh_finger(now)
@@ -381,9 +384,12 @@ class Membership(Quiet):
             call(now)
 
     def died(self, gone: RingNode, now: float) -> None:
-        """Somebody's session is lost, or nobody answers there: whoever is dead goes."""
-        dead = self.contacts.dead
+        """Somebody's session is lost, or nobody answers there."""
         self.waiting.pop(gone.broker, None)
+        self._forget_dead(now)
+
+    def _forget_dead(self, now: float) -> None:
+        dead = self.contacts.dead
         self.fingers = {start: one for start, one in self.fingers.items() if not dead(one)}
         if self.predecessor is not None and dead(self.predecessor):
             self._precede(None, now)
@@ -467,10 +473,8 @@ class Membership(Quiet):
             return
         successors = tuple(one for one in self.successors if one != gone)
         if gone in self.successors:
-            rest = [one for one in leave.successors if one.broker != self.me.broker]
-            known = (*successors, *(one for one in rest if one not in successors))
-            ordered = sorted(known, key=lambda one: (one.position - self.me.position) % (1 << 64))
-            self._adopt(tuple(ordered[: self.length]), now)
+            rest = [one for one in leave.successors if not self.contacts.dead(one)]
+            self._adopt(together(self.me, successors, rest, self.length), now)
         self.fingers = {start: one for start, one in self.fingers.items() if one != gone}
         if gone == self.predecessor:
             before = leave.predecessor

@@ -16,14 +16,26 @@ Topics = dict[int, dict[int, Member]]  # key -> position -> member
 class Copy:
     """What another root has told us of its topics."""
 
-    __slots__ = ("begin", "complete", "dead_since", "node", "topics")
+    __slots__ = ("begin", "complete", "dead_since", "given", "node", "topics")
 
     def __init__(self, node: RingNode, begin: int) -> None:
         self.node = node
         self.begin = begin
+        self.given: RingNode | None = None  # the topics up to it may be its own by now
         self.topics: Topics = {}
         self.complete = False
         self.dead_since: float | None = None
+
+
+class Rest:
+    """Of a dead root: topics that it was giving to `node`, who alone knows whether it has them."""
+
+    __slots__ = ("begin", "node", "topics")
+
+    def __init__(self, copy: Copy, node: RingNode) -> None:
+        self.node = node
+        self.begin = copy.begin
+        self.topics = {key: m for key, m in copy.topics.items() if owns(copy.begin, node.position, key)}
 
 
 class Pending:
@@ -37,14 +49,14 @@ class Pending:
 
 
 class Giving:
-    __slots__ = ("begin", "drained", "end", "node", "number", "topics")
+    __slots__ = ("begin", "end", "node", "number", "ready", "topics")
 
     def __init__(self, node: RingNode, begin: int, end: int, number: int) -> None:
         self.node = node
         self.begin, self.end = begin, end
         self.number = number
         self.topics: Topics = {}
-        self.drained = False
+        self.ready = False  # nothing is under way, and those who would follow us know
 
     def holds(self, key: int) -> bool:
         return owns(self.begin, self.end, key)

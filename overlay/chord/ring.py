@@ -91,6 +91,17 @@ def merge(head: N, its_list: Sequence[N], length: int, here: int) -> tuple[N, ..
     return tuple(found[:length])
 
 
+def together(here: Placed, own: Iterable[N], others: Iterable[N], length: int) -> tuple[N, ...]:
+    """One list of two, nearest first; of two lives of one broker the later."""
+    latest: dict[int, N] = {}
+    for node in (*own, *others):
+        known = latest.get(node.broker)
+        if node.broker != here.broker and (known is None or known.incarnation < node.incarnation):
+            latest[node.broker] = node
+    ordered = sorted(latest.values(), key=lambda node: distance(here.position, node.position))
+    return tuple(ordered[:length])
+
+
 def may_join(position: int, predecessor: Placed, its_list: Sequence[Placed]) -> bool:
     """Whether the answer of `predecessor` still puts a newcomer's position behind it."""
     first = its_list[0].position if its_list else predecessor.position

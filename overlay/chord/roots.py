@@ -23,11 +23,11 @@ from grapevine.wire.chord import (
     RingNode,
     RootCopied,
     RootCopy,
-    TopicEntry,
 )
 from overlay.behaviour import Quiet, Status
+from overlay.chord.holders import Holders
 from overlay.chord.membership import Membership
-from overlay.chord.registry import SILENT, Copy, Giving, Pending, Topics, entries, silent, take
+from overlay.chord.registry import SILENT, Copy, Giving, Rest, Topics, entries, silent, take
 from overlay.chord.ring import between, owns
 from overlay.core import Core
 from overlay.links.session import Session
@@ -42,16 +42,15 @@ class Roots(Quiet):
         self.begin: int | None = None  # of our arc; None: we are no root yet
         self.topics: Topics = {}
         self.copies: dict[RingNode, Copy] = {}
-        self.targets: dict[RingNode, int] = {}  # our own copies' holders, the last number sent
+        self.holders = Holders(membership, self)
         self._heard: dict[tuple[int, int], float] = {}  # when a topic's member last said that it is one
-        self.acknowledged: dict[RingNode, int] = {}  # and the last one that each has answered
+        self.rest: Rest | None = None  # before our arc
         self.giving: Giving | None = None
         self.left_to: RingNode | None = None  # who is the root of what we were, since we leave
         self.rebuilt = 0  # times that an arc came without a copy
         self.on_rooted: list[Callable[[float], None]] = []
         self.drain: Callable[[Callable[[int], bool], Callable[[float], None]], None]  # set by the path
         self._taking: dict[int, Topics] = {}
-        self._pending: list[Pending] = []
         self._number = 0
         self._rebuild_at: float | None = None
         self._left: Callable[[float], None] | None = None
@@ -64,7 +63,7 @@ class Roots(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
         core.on(RootCopy, self.on_copy)
-        core.on(RootCopied, self.on_copied)
+        self.holders.attach(core)
         core.on(ArcAsk, self.on_ask)
         core.on(ArcGive, self.on_give)
         core.on(ArcTaken, self.on_taken)
@@ -74,7 +73,7 @@ class Roots(Quiet):
 
     def _again(self, now: float) -> None:
         self._ask(now)
-        if self.giving is not None and self.giving.drained:
+        if self.giving is not None and self.giving.ready:
             self._send_arc(self.giving)
         if self.giving is not None and self._left is not None:
             self._give_to_next(now)
@@ -96,6 +95,14 @@ class Roots(Quiet):
     def held(self, key: int) -> bool:
         return self.giving is not None and self.giving.holds(key)
 
+    @property
+    def given(self) -> RingNode | None:
+        """Who is being given the first part of our arc."""
+        return None if self.giving is None or self._left is not None else self.giving.node
+
+    def link_up(self, session: Session, now: float) -> None:
+        self.holders.link_up(session)
+
     def members(self, key: int) -> dict[int, Member]:
         return self.topics.get(key, {})
 
@@ -109,8 +116,8 @@ class Roots(Quiet):
         if before is None or (before.incarnation, before.number) < (member.incarnation, member.number):
             members[member.position] = member
             if before is None or before.incarnation != member.incarnation:
-                self._tell_copies((key,))
-        self._when_copied(known, now)
+                self.holders.tell((key,))
+        self.holders.when_copied(known, now)
 
     def remove(self, key: int, position: int, incarnation: int, number: int) -> bool:
         """Unless a later word of it is known."""
@@ -122,12 +129,14 @@ class Roots(Quiet):
         del members[position]
         if not members:
             del self.topics[key]
-        self._tell_copies((key,))
+        self.holders.tell((key,))
         return True
 
     def _expire(self, now: float) -> None:
         """Who has repeated nothing for long is gone: a broker that failed says nothing else."""
         since = now - SILENT * self.membership.settings.refresh_s
+        if self.giving is not None:
+            self._heard.clear()  # nobody is heard meanwhile
         gone, self._heard = silent(self.topics, self._heard, now, since)
         for key, member in gone:
             self.remove(key, member.position, member.incarnation, member.number)
@@ -141,86 +150,6 @@ class Roots(Quiet):
             elif now - copy.dead_since > 2 * self.membership.settings.lost_after_s and self._others(node):
                 self.copies.pop(node, None)
 
-    # --- our copies ---------------------------------------------------------------------------------------
-
-    def _tell_copies(self, keys: tuple[int, ...]) -> None:
-        for some in entries(self.topics, keys):
-            for node in self.targets:
-                self._copy_to(node, some, first=False, last=True)
-
-    def _copy_to(self, node: RingNode, some: tuple[TopicEntry, ...], *, first: bool, last: bool) -> None:
-        if self.begin is None:
-            return
-        self._number += 1
-        self.targets[node] = self._number
-        copy = RootCopy(self._number, self.membership.me, self.begin, first, last, some)
-        if not self.contacts.tell(node, copy):
-            self.targets[node] = 0  # all of it again when there is a link
-
-    def sync(self, node: RingNode) -> None:
-        """Everything anew to one of them."""
-        chunks = list(entries(self.topics, sorted(self.topics))) or [()]
-        for place, some in enumerate(chunks):
-            self._copy_to(node, some, first=not place, last=place == len(chunks) - 1)
-        for pending in self._pending:
-            pending.waits[node] = self.targets[node]
-
-    def _choose_targets(self, now: float) -> None:
-        wanted = self.membership.successors[: self.membership.settings.copies]
-        if self.begin is None:
-            wanted = ()
-        for node in [one for one in self.targets if one not in wanted]:
-            del self.targets[node]
-            self.acknowledged.pop(node, None)
-            self.contacts.tell(node, self._void())
-        for node in wanted:
-            if not self.targets.get(node):
-                self.sync(node)
-        self._check_pending(now)
-
-    def _sync_all(self, now: float) -> None:
-        """The arc has changed."""
-        self.targets = dict.fromkeys(self.targets, 0)
-        self._choose_targets(now)
-
-    def link_up(self, session: Session, now: float) -> None:
-        """What was on its way when a link broke may be lost."""
-        ours = [node for node in self.targets if node.broker == session.id]
-        for node in ours:
-            self.sync(node)
-        if not ours and self.begin is not None and session.id in self.core.peers:
-            self.core.tell(self._void(), session)
-
-    def _void(self) -> RootCopy:
-        """We no longer copy there."""
-        return RootCopy(0, self.membership.me, self.here, True, False, ())
-
-    def _when_copied(self, call: Callable[[float], None], now: float) -> None:
-        pending = Pending(call)
-        known = self.acknowledged
-        pending.waits = {node: n for node, n in self.targets.items() if not n or n > known.get(node, 0)}
-        self._pending.append(pending)
-        self._check_pending(now)
-
-    def on_copied(self, session: Session, copied: RootCopied, now: float) -> None:
-        for node in self.targets:
-            if node.broker == session.id:
-                self.acknowledged[node] = max(self.acknowledged.get(node, 0), copied.number)
-        for pending in self._pending:
-            for node, number in list(pending.waits.items()):
-                if node.broker == session.id and 0 < number <= copied.number:
-                    del pending.waits[node]
-        self._check_pending(now)
-
-    def _check_pending(self, now: float) -> None:
-        for pending in self._pending:
-            for node in [one for one in pending.waits if one not in self.targets]:
-                del pending.waits[node]
-        done = [pending for pending in self._pending if not pending.waits]
-        self._pending = [pending for pending in self._pending if pending.waits]
-        for pending in done:
-            pending.call(now)
-
     # --- others' copies -----------------------------------------------------------------------------------
 
     def on_copy(self, session: Session, message: RootCopy, now: float) -> None:
@@ -233,7 +162,7 @@ class Roots(Quiet):
         if message.first or node not in self.copies:
             self.copies[node] = Copy(node, message.begin)
         copy = self.copies[node]
-        copy.begin = message.begin
+        copy.begin, copy.given = message.begin, message.given
         take(copy.topics, message.entries)
         copy.complete = copy.complete or message.last
         if not message.number:
@@ -261,11 +190,12 @@ class Roots(Quiet):
             if self._left is not None:
                 self.hand_over(self._left, now)
             else:
+                self.holders.tell_given()
                 self._rooted(now)
         if self.left_to is not None and self.contacts.dead(self.left_to):
             self.left_to = next((one for one in self.membership.successors if one != self.left_to), None)
         self._extend(now)
-        self._choose_targets(now)
+        self.holders.choose(now)
 
     def _extend(self, now: float) -> None:
         """The root before us is dead: its topics are ours."""
@@ -275,15 +205,36 @@ class Roots(Quiet):
         while (copy := self._copy_before()) is not None:
             del self.copies[copy.node]
             self._stop_rebuilding()
-            self.topics |= {key: members for key, members in copy.topics.items() if members}
-            whole = owns(copy.begin, copy.node.position, self.here)
-            self.begin = self.here if whole else copy.begin
+            self._absorb(copy)
+            extended = True
+        if (
+            self.rest is not None
+            and self.contacts.dead(self.rest.node)
+            and self.rest.node.position == self.begin
+        ):
+            self._take_rest(self.rest)
             extended = True
         if extended:
             self._superseded(self.begin, self.membership.me)
-            self._sync_all(now)
+            self.holders.sync_all(now)
             self._rooted(now)
         self._maybe_rebuild(now)
+
+    def _absorb(self, copy: Copy) -> None:
+        self.rest = None
+        begin, given = copy.begin, copy.given
+        if given is not None and between(begin, given.position, copy.node.position):
+            self.rest, begin = Rest(copy, given), given.position
+        self.topics |= {
+            key: m for key, m in copy.topics.items() if m and owns(begin, copy.node.position, key)
+        }
+        self.begin = self.here if owns(begin, copy.node.position, self.here) else begin
+
+    def _take_rest(self, rest: Rest) -> None:
+        """Who was to have it has not, and will not."""
+        self.rest = None
+        self.topics |= rest.topics
+        self.begin = self.here if owns(rest.begin, rest.node.position, self.here) else rest.begin
 
     def _copy_before(self) -> Copy | None:
         for node, copy in self.copies.items():
@@ -313,12 +264,13 @@ class Roots(Quiet):
             others = [key for key in self.topics if not owns(self.begin, self.here, key)]
             for key in others:
                 del self.topics[key]
-            self._tell_copies(tuple(others))
+            self.holders.tell(tuple(others))
         self._rebuild_at = None
 
     def _rebuild_later(self, now: float) -> None:
         """When everybody has repeated what it wants."""
-        self._rebuild_at = now + 1.2 * self.membership.settings.refresh_s
+        settings = self.membership.settings
+        self._rebuild_at = now + 1.2 * settings.refresh_s + 2 * settings.lost_after_s
         self.core.note(now, "a root and its copies are gone: its topics are rebuilt from their members")
         self.core.timers.at(self._rebuild_at, self._rebuild)
 
@@ -329,10 +281,10 @@ class Roots(Quiet):
         if before is None and self.membership.successors:
             self._rebuild_later(now)
             return
-        self._rebuild_at = None
         self.rebuilt += 1
         self.begin = self.here if before is None else before.position
-        self._sync_all(now)
+        self._stop_rebuilding()
+        self.holders.sync_all(now)
         self._rooted(now)
 
     def rebuilding(self, key: int) -> bool:
@@ -351,7 +303,7 @@ class Roots(Quiet):
         self.begin = self.here if before is None else before.position
 
     def _joined(self, now: float) -> None:
-        self._choose_targets(now)
+        self.holders.choose(now)
         if self.begin is None:
             self._ask(now)
         else:
@@ -359,17 +311,15 @@ class Roots(Quiet):
 
     def reset(self, now: float = 0.0) -> None:
         """We are off the ring: what we were is others' now."""
-        self.begin, self.giving = None, None
+        self.begin, self.giving, self.rest = None, None, None
         self.topics.clear()
         self.copies.clear()
-        self.targets.clear()
-        self.acknowledged.clear()
+        self.holders.clear()
         self._taking.clear()
-        self._pending.clear()
         self._rebuild_at = None
 
     def _pointed(self, now: float) -> None:
-        self._choose_targets(now)
+        self.holders.choose(now)
         if self.begin is None:
             self._ask(now)
 
@@ -385,6 +335,11 @@ class Roots(Quiet):
         self._extend(now)
         if giving is not None:
             return
+        if self.rest is not None and node == self.rest.node and node.position == self.begin:
+            if ask.rooted:
+                self.rest = None
+            else:
+                self._take_rest(self.rest)
         if node.position == self.begin and not ask.rooted:  # nobody has what it was, or would have been
             self.core.tell(ArcGive(0, node.position, node.position, True, True, ()), session)
             return
@@ -401,8 +356,13 @@ class Roots(Quiet):
 
         def settled(later: float) -> None:
             if self.giving is giving:
-                giving.drained = True
                 giving.topics = {key: m for key, m in self.topics.items() if giving.holds(key)}
+                self.holders.tell_given()
+                self.holders.when_copied(copied, later)
+
+        def copied(later: float) -> None:
+            if self.giving is giving:
+                giving.ready = True
                 self._send_arc(giving)
 
         self.drain(giving.holds, settled)
@@ -436,7 +396,7 @@ class Roots(Quiet):
             whole = give.begin != give.end and owns(give.begin, give.end, self.here) and follows
             self.begin = self.here if whole else give.begin
             self._stop_rebuilding()
-            self._sync_all(now)
+            self.holders.sync_all(now)
             self._rooted(now)
         if self.begin is not None and owns(self.begin, self.here, give.end):
             self.core.tell(ArcTaken(give.number), session)
@@ -458,7 +418,7 @@ class Roots(Quiet):
         """Another has the topics up to there."""
         self.begin = begin
         self.topics = {key: m for key, m in self.topics.items() if owns(begin, self.here, key)}
-        self._sync_all(now)
+        self.holders.sync_all(now)
         self._rooted(now)
 
     def hand_over(self, left: Callable[[float], None], now: float) -> None:
@@ -488,7 +448,7 @@ class Roots(Quiet):
             "root_of": len(self.topics),
             "root": self.begin is not None,
             "copies_of": sorted(node.name for node, copy in self.copies.items() if copy.complete),
-            "copied_to": sorted(node.name for node in self.targets),
+            "copied_to": sorted(node.name for node in self.holders.nodes),
             "rebuilt": self.rebuilt,
         }
 

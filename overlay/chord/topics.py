@@ -1,108 +1,50 @@
-"""Topics over content filters: which topics a filter names, which one a publication belongs to.
+"""Topics over content filters: which topics a filter names, and where a topic lies on the ring.
 
-`[topics] by` is a list of terms. A term is an attribute, or `attribute/step`: a number cut into cells of this
-width. A publication's topic is the tuple of its terms; a filter's topics are, for each of its conjunctions,
-the product of what it says about each term. A term that a conjunction leaves open has no finite set of
-topics, so the filter is refused: topic trees carry whole topics, what else the filter asks is checked where
-it is delivered.
+What a publication's topic is stands in grapevine.filters.topics. A filter's topics are, for each of its
+conjunctions, the product of what it says about each term. A term that a conjunction leaves open has no
+finite set of topics, so the filter is refused: topic trees carry whole topics, what else the filter asks is
+checked where it is delivered.
 
 The rule that all the rest stands on: every publication that matches the filter lies in one of its topics.
 Cells of a range may be too many (its open ends, a circle's bounding box), never too few: a value's cell
 grows with the value, ints and floats alike, because both are rounded before they are divided.
 
-A topic is a text, the values as the filter language spells them: 1 and 1.0 are one topic, 1 and true are two.
-Its key is a hash of the text. Two topics with one key would share a tree and nothing else.
+A topic's key is a hash of its text. Two topics with one key would share a tree and nothing else.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from grapevine.filters import Filter, Op, Predicate, Value
 from grapevine.filters.geo import circle_spans, is_position
 from grapevine.filters.normal import Conjunction
+from grapevine.filters.topics import (
+    Refusal,
+    Term,
+    Topic,
+    Unusable,
+    cell_of,
+    spelling,
+    spelt,
+    terms_of,
+    topic_of,
+)
 from grapevine.wire import WireError, decode_attributes
 
-Topic: TypeAlias = str
+__all__ = ["Refusal", "Term", "Topic", "TopicKeys", "Unusable", "key_of", "terms_of", "topic_of", "topics_of"]
+
 Span: TypeAlias = tuple[int, int]  # cells, both ends included
 EVERY_CELL: tuple[Span, ...] | None = None
 TOPICS_CACHED = 65_536
 
 
-class Term(NamedTuple):
-    attribute: str
-    step: float | None = None  # width of a cell
-
-    def __str__(self) -> str:
-        return self.attribute if self.step is None else f"{self.attribute}/{self.step:g}"
-
-
-class Refusal(NamedTuple):
-    """Why a filter or a publication has no topic here; `attribute` is the term's."""
-
-    text: str
-    attribute: str
-
-
-class Unusable(ValueError):
-    """A list of terms that no publication could be sorted by."""
-
-
-def terms_of(by: Sequence[str]) -> tuple[Term, ...]:
-    """`lat/0.5` is cells of half a degree; a slash before anything but a number belongs to the name."""
-    terms = tuple(_term(text) for text in by)
-    if not terms:
-        raise Unusable("topics.by names no attribute: say for example ['topic']")
-    for term in terms:
-        if not term.attribute or (term.step is not None and not 0 < term.step < math.inf):
-            raise Unusable(f"topics.by: {term} is no attribute, and no attribute/width with a width above 0")
-    if len({term.attribute for term in terms}) < len(terms):
-        raise Unusable("topics.by names an attribute twice")
-    return terms
-
-
-def _term(text: str) -> Term:
-    attribute, slash, step = text.rpartition("/")
-    try:
-        return Term(attribute, float(step)) if slash else Term(text)
-    except ValueError:
-        return Term(text)
-
-
 def key_of(topic: Topic) -> int:
     """The topic's place on the ring."""
     return int.from_bytes(blake2b(b"topic" + topic.encode(), digest_size=8).digest(), "big")
-
-
-def topic_of(attributes: Mapping[str, Value], by: Sequence[Term]) -> Topic | Refusal:
-    """A publication's topic."""
-    values: list[Value] = []
-    for term in by:
-        value = attributes.get(term.attribute)
-        if value is None:
-            return Refusal(
-                f"this overlay routes by topic: a publication must have {term.attribute}", str(term)
-            )
-        if term.step is not None:
-            value = cell_of(value, term.step)
-            if value is None:
-                return Refusal(
-                    f"this overlay routes by topic: {term.attribute} must be a finite number", str(term)
-                )
-        values.append(value)
-    return _spelt(values)
-
-
-def cell_of(value: Value, step: float) -> int | None:
-    """None where there is none: another type, infinite, or too large to be told from its neighbours."""
-    if isinstance(value, bool | str):
-        return None
-    cell = float(value) / step
-    return math.floor(cell) if math.isfinite(cell) else None
 
 
 def topics_of(filter: Filter, by: Sequence[Term], most: int) -> frozenset[Topic] | Refusal:
@@ -119,7 +61,7 @@ def topics_of(filter: Filter, by: Sequence[Term], most: int) -> frozenset[Topic]
             count *= len(wanted)
         if count > most:
             return _too_many(by[0], most)
-        found.update(map(_spelt, product(*choices)))
+        found.update(map(spelt, product(*choices)))
         if len(found) > most:
             return _too_many(by[0], most)
     return frozenset(found)
@@ -159,7 +101,7 @@ def _values(predicate: Predicate) -> Iterable[Value]:
 
 
 def _holds(value: Value, others: Iterable[Value]) -> bool:
-    return any(_spelling(value) == _spelling(other) for other in others)
+    return any(spelling(value) == spelling(other) for other in others)
 
 
 def _spans(predicate: Predicate, term: Term) -> tuple[Span, ...] | None:
@@ -205,18 +147,6 @@ def _both(one: tuple[Span, ...] | None, other: tuple[Span, ...] | None) -> tuple
 
 def _inside(cell: int, spans: tuple[Span, ...] | None) -> bool:
     return spans is None or any(low <= cell <= high for low, high in spans)
-
-
-def _spelt(values: Iterable[Value]) -> Topic:
-    return ", ".join(map(_spelling, values))
-
-
-def _spelling(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
 SPELT = {

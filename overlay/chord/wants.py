@@ -155,30 +155,37 @@ class Wants(Quiet):
         gone: list[int] = []
         for topics, joins in ((want.topics, True), (want.left, False)):
             for topic in topics:
-                if self.roots.is_root(topic) or self.roots.rebuilding(topic):
-                    if joins:
-                        mine.append(topic)
-                    else:
-                        self.roots.remove(topic, want.member.position, want.member.incarnation, want.number)
-                        gone.append(topic)
+                if self.roots.is_root(topic):
+                    (mine if joins else gone).append(topic)
+                elif self.roots.rebuilding(topic):
+                    # Not answered: another may be the root, and only a root's word counts.
+                    self._note(topic, want, joins, now)
                 elif not self.membership.is_here(topic):
                     if (hop := self.membership.hop_to_key(topic)) is not None:
                         hops.setdefault(hop, ([], []))[not joins].append(topic)
         if mine:
             self._take(want, tuple(mine), now)
         if gone:
+            for topic in gone:
+                self._note(topic, want, False, now)
             self._answer(TopicKnown(want.number, want.member, tuple(gone), False, 0), now)
         if want.hops < HOPS:
             for hop, (wanted, left) in hops.items():
                 passed = TopicWant(want.number, want.member, tuple(wanted), tuple(left), want.hops + 1)
                 self.contacts.tell(hop, passed)
 
+    def _note(self, topic: int, want: TopicWant, joins: bool, now: float) -> None:
+        if joins:
+            self.roots.add(topic, want.member, lambda later: None, now)
+        else:
+            self.roots.remove(topic, want.member.position, want.member.incarnation, want.number)
+
     def _take(self, want: TopicWant, topics: tuple[int, ...], now: float) -> None:
         def known(later: float) -> None:
             self._answer(TopicKnown(want.number, want.member, topics, False, 0), later)
 
         for topic in topics[:-1]:
-            self.roots.add(topic, want.member, lambda later: None, now)
+            self._note(topic, want, True, now)
         self.roots.add(topics[-1], want.member, known, now)
 
     def on_known(self, session: Session, known: TopicKnown, now: float) -> None:

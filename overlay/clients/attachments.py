@@ -70,7 +70,8 @@ class Attachments(Quiet):
         # Set by a coordinator: where somebody who asks for a place should go; None: here.
         self.place: Callable[[Attach, float], GoAway | None] = lambda attach, now: None
         self.fell_behind: Callable[[Client, float], None] = lambda client, now: None  # set by News
-        self.ordered = True  # one publisher at a client: false where it holds for each topic alone
+        self.ordered = True  # one publisher at a client: false where it holds for each topic alone ..
+        self.ordered_by: tuple[str, ...] = ()  # .. which these terms make
         self._draining = False  # this broker is about to stop
         self._dormant_timer: Timer | None = None
         self.owners = Owners()
@@ -230,6 +231,7 @@ class Attachments(Quiet):
             self.core.journal is not None,
             may_publish="" if client.may_publish == EVERYTHING else to_text(client.may_publish)[:LIMIT_CHARS],
             protocol=link.protocol,
+            ordered_by=self.ordered_by,
         )
         self.core.send(attached, link)
         if incoming.cuts or incoming.persisted > incoming.settled:

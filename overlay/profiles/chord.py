@@ -46,7 +46,7 @@ def chord_broker(
     planes.fill(router)
     census = Census(on_arcs(planes, contacts))
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
-    attachments.ordered = False
+    attachments.ordered, attachments.ordered_by = False, settings.topics.by
     requests = Requests(attachments, router)
     leaving = RingLeaving(planes, attachments, readiness)
     listing = ChordListing(core, planes, router)

@@ -155,7 +155,11 @@ class FaultPlan:
 
     def _crash(self, _: object) -> None:
         if (running := self._running()) and not self.over:
-            self.crash(self.random.choice(running))
+            broker = self.random.choice(running)
+            if self.may_fail(broker):
+                self.crash(broker)
+            else:
+                self.counts["crash put off"] += 1
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
         self.counts["crash"] += 1
@@ -218,9 +222,18 @@ class FaultPlan:
     def aim(self, kind: int) -> None:
         self.watcher.aim = Aim(kind, self.random.random() < 0.5, self.random.randint(1, 4))
 
-    def _aimed_crash(self, broker: BrokerHost, aim: Aim) -> None:
+    def _aimed_crash(self, broker: BrokerHost, aim: Aim) -> bool:
+        """Whether it went down: a message is lost with the broker only."""
+        if not self.may_fail(broker):
+            self.counts["crash put off"] += 1
+            return False
         self.counts[f"crash at {NAMES[aim.kind]}"] += 1
         self.crash(broker, aim.kind)
+        return True
+
+    def may_fail(self, broker: BrokerHost) -> bool:
+        """Whether the overlay is promised to bear it."""
+        return True
 
     def _pause(self, _: object) -> None:
         if (running := self._running()) and not self.over:

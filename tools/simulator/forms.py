@@ -49,6 +49,9 @@ class Form(Protocol):
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         """What may go wrong, and after how long a silent broker is given up."""
 
+    def watch(self, simulation: Simulation) -> None:
+        """Look at the overlay as a whole after every step, if something must hold of it all the time."""
+
 
 class TreeForm:
     aims = AIMS
@@ -91,6 +94,8 @@ class TreeForm:
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         return FaultPlan, scenario.links.lost_after_s
 
+    def watch(self, simulation: Simulation) -> None: ...
+
 
 class ClusterForm:
     """A one-hop cluster: the first is a matcher, then they take turns (cluster.py)."""
@@ -130,6 +135,8 @@ class ClusterForm:
 
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         return FaultPlan, scenario.links.lost_after_s
+
+    def watch(self, simulation: Simulation) -> None: ...
 
 
 FORMS: dict[str, Form] = {"tree": TreeForm(), "chord": RingForm(), "onehop": ClusterForm()}

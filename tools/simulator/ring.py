@@ -3,24 +3,27 @@
 A subscription counts from its confirmation; it is owed everything that is settled without its publisher
 being told otherwise, whatever broker or link failed on the way, unless its own broker did. Order is kept
 for each publisher and topic. The faults respect what the ring is promised to bear: a broker that lives is
-never away for as long as others take to give it up, and so many brokers as there are copies of a root do
-not fail within one repair.
+never away for as long as others take to give it up, and so many brokers next to each other as a list of
+successors is long do not fail within one repair.
 
-At rest every list on the ring must be what the ring as a whole says; while it runs each broker checks its
-own.
+After every step the ring as a whole is looked at (ring_invariant.py); at rest every list on it must be what
+the ring as a whole says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import groupby
+from math import inf
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Value
 from grapevine.wire.chord import CHORD
+from grapevine.wire.identity import identify
 from grapevine.wire.messages import Batch, Hello, LaneBatch, LaneMarks, Marks, Ping, Publish
 from overlay.chord.membership import Membership
 from overlay.chord.path import ChordPath
@@ -29,13 +32,14 @@ from overlay.chord.roots import Roots
 from overlay.chord.topics import Refusal, Term, terms_of, topic_of
 from overlay.chord.wants import Wants
 from overlay.core import Core
-from overlay.settings import CoreSettings, OverlaySettings
+from overlay.settings import ChordSettings, CoreSettings, OverlaySettings
 from tools.simulator.broker import BrokerHost
 from tools.simulator.excusing import ExcusingOracle
 from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.owed import Counted, Published
 from tools.simulator.reach import Edge
+from tools.simulator.ring_invariant import RingWatch
 from tools.simulator.scenario import Scenario
 from tools.simulator.world import World
 
@@ -74,23 +78,33 @@ class RingOracle(ExcusingOracle):
 
 
 class RingFaults(FaultPlan):
-    """`busy_until`: a broker has failed, and the ring may need so long to repair that."""
+    """`failed`: when each broker failed last; the ring may need REPAIR_S and twice the time after which a
+    broker is given up to repair that."""
 
-    busy_until = 0.0
-    failed = 0
+    successors = ChordSettings().successors
 
-    def may_fail(self) -> bool:
-        if self.world.now >= self.busy_until:
-            self.failed = 0
-        return self.failed < 1
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.failed: dict[BrokerHost, float] = {}
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
-        if not self.may_fail():
-            self.counts["crash put off"] += 1
-            return
-        self.failed += 1
-        self.busy_until = self.world.now + 2 * self.lost_after_s + REPAIR_S
+        self.failed[broker] = self.world.now
         super().crash(broker, step, least_s)
+
+    def may_fail(self, broker: BrokerHost) -> bool:
+        """Never so many that are next to each other as a list is long, within one repair, nor the last live
+        entry of anybody's list."""
+        repaired = self.world.now - 2 * self.lost_after_s - REPAIR_S
+        ring = sorted((one for one in self.brokers if not one.left), key=lambda one: identify(one.name))
+        down = [one is broker or self.failed.get(one, -inf) > repaired for one in ring]
+        return longest_run(down) < min(self.successors, len(ring) - 1) and not self._last_of_a_list(broker)
+
+    def _last_of_a_list(self, broker: BrokerHost) -> bool:
+        rings = [
+            part(one.core, Membership) for one in self.brokers if one.core is not None and one is not broker
+        ]
+        live = {ring.me for ring in rings if not ring.leaving}
+        return any(ring.member and ring.successors and live.isdisjoint(ring.successors) for ring in rings)
 
     def _pause(self, _: object) -> None:
         if (running := self._running()) and not self.over:
@@ -105,6 +119,15 @@ class RingFaults(FaultPlan):
             inside = frozenset(h.index for h in self.network.hosts if self.random.random() < share)
             self.counts["wall"] += 1
             self.network.wall_off(inside, self.world.now + self.random.choice((0.5, 1.0, 2.0)))
+
+
+def longest_run(circle: list[bool]) -> int:
+    """Of marks next to each other, all round."""
+    if all(circle):
+        return len(circle)
+    start = circle.index(False)
+    runs = groupby(circle[start:] + circle[:start])
+    return max((len(list(run)) for marked, run in runs if marked), default=0)
 
 
 class RingForm:
@@ -131,6 +154,18 @@ class RingForm:
 
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         return RingFaults, scenario.chord.lost_after_s
+
+    def watch(self, simulation: Simulation) -> None:
+        """After every step of every broker: is it still one ring?"""
+        known = RingWatch()
+
+        def step(broker: BrokerHost, core: Core) -> None:
+            if known.look(broker.index, part(core, Membership), part(core, Roots)):
+                cores = [one.core for one in simulation.brokers if one.core is not None]
+                for text in known.check([(part(one, Membership), part(one, Roots)) for one in cores]):
+                    simulation.oracle.violation(text)
+
+        simulation.watcher.on_step = step
 
     # --- rest ---------------------------------------------------------------------------------------------
 
@@ -192,7 +227,7 @@ def not_ideal(cores: list[Core]) -> list[str]:
 def wrong_copies(core: Core, cores: list[Core]) -> Iterator[str]:
     by_id = {other.id: other for other in cores}
     roots = part(core, Roots)
-    for node in roots.targets:
+    for node in roots.holders.nodes:
         copy = part(by_id[node.broker], Roots).copies.get(roots.membership.me)
         if copy is None or not copy.complete:
             yield f"{node.name} has no copy of {core.name}'s topics"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grapevine.wire.messages import Publication
+from overlay.chord.holders import Holders
 from overlay.chord.path import ChordPath
 from overlay.chord.roots import Roots
 from overlay.chord.ways import Way
@@ -28,7 +29,7 @@ def _way_not_settled() -> list[Replacement]:
 
 def _root_without_copy() -> list[Replacement]:
     """Nobody is told what a root knows."""
-    return [(Roots, "_choose_targets", lambda self, now: self._check_pending(now))]
+    return [(Holders, "choose", lambda self, now: self._check(now))]
 
 
 def _lost_not_resent() -> list[Replacement]:

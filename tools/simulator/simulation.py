@@ -84,6 +84,7 @@ class Simulation:
             world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
         )
         self.faults.aims = self.form.aims
+        self.form.watch(self)
 
     def _serves(self, broker: int, client: ClientHost) -> bool:
         core = self.brokers[broker].core

@@ -50,7 +50,8 @@ class Watcher:
     def __init__(self, oracle: Oracle, validate_every: int) -> None:
         self.oracle = oracle
         self.aim: Aim | None = None
-        self.on_aim: Callable[[BrokerHost, Aim], None] = lambda broker, aim: None
+        self.on_aim: Callable[[BrokerHost, Aim], bool] = lambda broker, aim: True  # whether it went down
+        self.on_step: Callable[[BrokerHost, Core], None] = lambda broker, core: None
         self.on_disk_failed: Callable[[BrokerHost], None] = lambda broker: None
         self.faults_by_step: Counter[str] = Counter()
         self.crashes_by_step: Counter[str] = Counter()
@@ -103,6 +104,7 @@ class Watcher:
         synced = frozenset(self._brokers[peer.id].index for peer in core.peers.values() if peer.connected)
         self.oracle.links_seen(broker.index, synced)
         self._look_at_clients(broker, core)
+        self.on_step(broker, core)
         self._steps += 1
         if self._validate_every and self._steps % self._validate_every == 0 and not core.finished:
             self.validate(broker, core)
@@ -134,8 +136,7 @@ class Watcher:
         if aim.passes > 0:
             return True
         self.aim = None
-        self.on_aim(broker, aim)
-        return False
+        return not self.on_aim(broker, aim)
 
     def _farewell(self, broker: BrokerHost, end: End) -> None:
         assert broker.core is not None

@@ -154,7 +154,8 @@ class TopicKnown(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class RootCopy(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From a root to its successors: what it knows of the topics from `begin` (not included) to its own
-    position. `first`: what was copied before is void; an entry without members ends the topic."""
+    position. `first`: what was copied before is void; an entry without members ends the topic. `given`: the
+    topics up to this node's position are on their way to it."""
 
     kind: ClassVar[int] = 129
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
@@ -164,6 +165,7 @@ class RootCopy(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: bool
     last: bool
     entries: TopicEntries
+    given: RingNode | None = None
 
 
 class RootCopied(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -40,6 +40,7 @@ from grapevine.wire.fields import (
     Id,
     Location,
     Name,
+    NameList,
     Number,
     NumberLists,
     Policy,
@@ -320,6 +321,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     journal: bool = False  # the broker has one: publications can become persisted
     may_publish: Text = ""  # the filter that the client's key is limited to; "": anything
     protocol: Count = 2  # that both sides speak
+    ordered_by: NameList = ()  # not ordered as a whole, but what is alike in these terms (filters/topics.py)
 
 
 class ClientSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):

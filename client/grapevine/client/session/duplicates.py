@@ -2,11 +2,16 @@
 
 Known by publisher, incarnation and sequence. In an ordered overlay a publisher's sequence numbers only
 rise, so the last one is enough. Without the promise of order a window of the latest WINDOW numbers is
-kept, and what is older than the window counts as had: at most once is promised, late is not.
+kept, and what is older than the window counts as had: at most once is promised, late is not. Where order
+holds for each topic of a publisher, the last one of each is kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from grapevine.filters.topics import Refusal, Term, Unusable, terms_of, topic_of
+from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.messages import Publication
 
 WINDOW = 4_096
@@ -14,16 +19,29 @@ PUBLISHERS = 65_536  # incarnations remembered; the longest known go first
 _MASK = (1 << WINDOW) - 1
 
 
+def order_terms(by: Sequence[str]) -> tuple[Term, ...]:
+    """As the broker says; what makes no sense is left aside."""
+    try:
+        return terms_of(by) if by else ()
+    except Unusable:
+        return ()
+
+
 class Duplicates:
-    __slots__ = ("_last", "_seen", "ordered")
+    __slots__ = ("_last", "_last_of_topic", "_seen", "_topics", "ordered", "terms")
 
     def __init__(self) -> None:
         self.ordered = True
+        self.terms: tuple[Term, ...] = ()  # of topics, if each is ordered by itself
+        self._topics: dict[bytes, str] = {}  # by attributes
+        self._last_of_topic: dict[tuple[int, int, str], int] = {}
         self._last: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int], int] = {}  # bit n: last - n was had
 
     def among(self, publications: list[Publication]) -> list[int]:
         """Indexes of those had before; from now on all of them have been."""
+        if self.terms:
+            return self._by_topic(publications)
         found = self._ordered(publications) if self.ordered else self._unordered(publications)
         if len(self._last) > PUBLISHERS:
             self._forget()
@@ -58,6 +76,33 @@ class Duplicates:
             last = p.sequence
         self._last[source] = last
         return True
+
+    def _by_topic(self, publications: list[Publication]) -> list[int]:
+        found: list[int] = []
+        last = self._last_of_topic
+        for index, p in enumerate(publications):
+            key = p.publisher, p.incarnation, self._topic(p.attributes)
+            if p.sequence > last.get(key, -1):
+                last[key] = p.sequence
+            else:
+                found.append(index)
+        if len(last) > PUBLISHERS:
+            for old in list(last)[: PUBLISHERS // 4]:
+                del last[old]
+        return found
+
+    def _topic(self, attributes: bytes) -> str:
+        topic = self._topics.get(attributes)
+        if topic is None:
+            try:
+                found = topic_of(decode_attributes(attributes), self.terms)
+            except WireError:
+                found = ""
+            topic = "" if isinstance(found, Refusal) else found
+            if len(self._topics) >= PUBLISHERS:
+                self._topics.clear()
+            self._topics[attributes] = topic
+        return topic
 
     def _unordered(self, publications: list[Publication]) -> list[int]:
         return [index for index, p in enumerate(publications) if self._had(p)]

@@ -16,6 +16,7 @@ from grapevine.client.session.advertised import IMPLICIT, Advertised, Advertisem
 from grapevine.client.session.away import Away
 from grapevine.client.session.channels import Channels
 from grapevine.client.session.cuts import Cuts
+from grapevine.client.session.duplicates import order_terms
 from grapevine.client.session.durable import DurableReaders
 from grapevine.client.session.event import Event
 from grapevine.client.session.greeting import greeting
@@ -130,6 +131,7 @@ class Session:
         self.cuts.may_publish = attached.may_publish
         self.outgoing.extends = attached.protocol >= ExtendedPublish.gate.since
         self.incoming.duplicates.ordered = attached.ordered
+        self.incoming.duplicates.terms = order_terms(attached.ordered_by)
         if attached.resumed:
             self._resume(attached)
         else:
