@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grapevine.client.session import AttachmentGap, Session, SessionSettings, SubscriptionState
 from grapevine.client.session import Message as Received
-from grapevine.client.session.duplicates import WINDOW, Duplicates
+from grapevine.client.session.duplicates import WINDOW, Duplicates, order_terms
 from grapevine.filters import EVERYTHING
 from grapevine.wire.codec import encode_attributes
 from grapevine.wire.messages import (
@@ -223,6 +223,26 @@ def test_older_than_the_window_counts_as_had(ahead: int) -> None:
     late = Publication(BODY, b"", 1, 0, 9, 1)
     duplicates.among([Publication(BODY, b"", 1 + ahead, 0, 9, 1)])
     assert duplicates.among([late]) == ([] if ahead < WINDOW else [0])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 20))))
+def test_order_by_topic_keeps_each_topic_rising(numbered: list[tuple[str, int]]) -> None:
+    """Also over a change of the broker: what comes again, or late for the first time, is not taken."""
+    duplicates = Duplicates()
+    duplicates.ordered = False
+    duplicates.terms = order_terms(("topic",))
+    kept: dict[str, list[int]] = {"a": [], "b": []}
+    for topic, sequence in numbered:
+        body = encode_attributes({"topic": topic, "price": sequence})
+        if not duplicates.among([Publication(body, b"", sequence, 0, 9, 1)]):
+            kept[topic].append(sequence)
+    for topic, sequences in kept.items():
+        wanted = [sequence for one, sequence in numbered if one == topic]
+        assert sequences == [s for n, s in enumerate(wanted) if s > max(wanted[:n], default=-1)]
+
+
+def test_terms_that_make_no_sense_are_left_aside() -> None:
+    assert order_terms(("lat/0",)) == ()
 
 
 def test_subscriptions_may_share_a_queue_that_has_each_message_once() -> None:
