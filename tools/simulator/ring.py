@@ -34,7 +34,6 @@ from overlay.chord.wants import Wants
 from overlay.core import Core
 from overlay.settings import ChordSettings, CoreSettings, OverlaySettings
 from tools.simulator.broker import BrokerHost
-from tools.simulator.excusing import ExcusingOracle
 from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.owed import Counted, Published
@@ -54,12 +53,12 @@ REPAIR_S = 4.0  # beyond the time after which a broker is given up
 AIMED = (Hello, Batch, LaneBatch, Marks, LaneMarks, Ping, Publish)  # and all that only rings say
 
 
-class RingOracle(ExcusingOracle):
+class RingOracle(Oracle):
     """Every broker of the ring owes to every subscription that counts."""
 
     terms: tuple[Term, ...] = terms_of(("topic",))
 
-    def _owed(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
+    def owed_from(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
         return [
             (counted, ())
             for counted in self._counting
