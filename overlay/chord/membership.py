@@ -1,4 +1,4 @@
-"""A broker's place on the ring: forming, joining, stabilising, rectifying, fingers, leaving (DYNATOPS R1,
+"""A broker's place on the ring: forming, joining, stabilising, rectifying, leaving (DYNATOPS R1,
 ring.py).
 
 A ring begins with the configured members when all of them are met and none is in a ring: the one with the
@@ -7,7 +7,7 @@ the node before its place and adopts that one's list at one stroke. A broker who
 joins again as another node. Who is dead is what `contacts` says: a session was lost, or nobody answered a
 fresh dial; a missed answer alone proves nothing.
 
-Pointers that routing may use are successors and fingers with a session; fingers are asked for one at a time.
+Pointers that routing may use are successors and fingers (fingers.py) with a session.
 """
 
 from __future__ import annotations
@@ -18,30 +18,26 @@ from typing import Protocol
 from grapevine.wire.chord import (
     RingAsk,
     RingForm,
-    RingFound,
     RingLeave,
-    RingLookup,
     RingNode,
     RingNotify,
     RingState,
 )
 from grapevine.wire.identity import identify
-from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import Message
 from grapevine.wire.reconfiguration import RingPlace
 from overlay.behaviour import Quiet, Status
 from overlay.chord.contacts import LIVES
+from overlay.chord.fingers import Fingers
 from overlay.chord.ring import (
     Pointers,
     adopted,
-    finger_starts,
     ideal,
     may_join,
     merge,
     nearer,
     next_hop,
     next_hop_to_key,
-    owner,
     owns,
     rectified,
     together,
@@ -75,7 +71,7 @@ class Membership(Quiet):
         self.alone = not any(address not in addresses for address in settings.members)
         self.predecessor: RingNode | None = None
         self.successors: tuple[RingNode, ...] = ()
-        self.fingers: dict[int, RingNode] = {}  # by where they begin
+        self.fingers = Fingers(self, contacts, self._moved)
         self.waiting: dict[int, RingNode] = {}  # seeds that wait for a ring, as they said last
         self.on_member: list[Callable[[float], None]] = []
         self.on_formed: list[Callable[[tuple[RingNode, ...], float], None]] = []
@@ -88,21 +84,17 @@ class Membership(Quiet):
         self.lives = 0
         self._number = 0
         self._asked: dict[int, Callable[[RingState, float], None]] = {}
-        self._looked_up: dict[int, int] = {}
-        self._next_finger = 0
 
     def attach(self, core: Core) -> None:
         self.core = core
         self.length = self.settings.successors
         self.me = self._node()
-        self.starts = finger_starts(self.me.position, self.settings.base)
         core.on(RingAsk, self.on_ask)
         core.on(RingState, self.on_state)
         core.on(RingNotify, self.on_notify)
         core.on(RingForm, self.on_form)
         core.on(RingLeave, self.on_leave)
-        core.on(RingLookup, self.on_lookup)
-        core.on(RingFound, self.on_found)
+        self.fingers.attach(core)
         core.on(RingPlace, self.on_place)
 
     def _node(self) -> RingNode:
@@ -126,7 +118,7 @@ class Membership(Quiet):
             self._forget_dead(now)  # also who was never met, and has restarted since we heard of it
         if self.member:
             self.stabilise(now)
-            self._refresh_finger(now)
+            self.fingers.refresh(now)
         elif not self.leaving:
             self._seek(now)
 
@@ -135,7 +127,7 @@ class Membership(Quiet):
     def pointers(self) -> Iterator[RingNode]:
         """Whom routing may use."""
         connected = self.contacts.connected
-        for node in dict.fromkeys((*self.successors, *self.fingers.values())):
+        for node in dict.fromkeys((*self.successors, *self.fingers.nodes())):
             if connected(node):
                 yield node
 
@@ -160,7 +152,7 @@ class Membership(Quiet):
         if self.predecessor is not None:
             yield self.predecessor
         yield from self.successors
-        yield from self.fingers.values()
+        yield from self.fingers.nodes()
 
     # --- positions ------------------------------------------------------------------------------------
 
@@ -182,7 +174,7 @@ class Membership(Quiet):
         """Before we are on the ring: be somewhere else."""
         self.position = position
         self.me = self._node()
-        self.starts = finger_starts(self.me.position, self.settings.base)
+        self.fingers.moved_to(self.me)
 
     def _taken(self, node: RingNode) -> bool:
         """Our position is another broker's since it was moved there: the next one of ours is tried."""
@@ -294,11 +286,9 @@ class Membership(Quiet):
     def prepare(self, me: RingNode, known: Pointers[RingNode], now: float) -> None:
         """Our place and our pointers, from who knows everybody; `begin` puts us there."""
         self.me, self.position, self.lives = me, me.position, me.incarnation % (1 << LIVES)
-        self.starts = finger_starts(me.position, self.settings.base)
+        self.fingers.moved_to(me)
         self.predecessor, self.successors = known.predecessor, known.successors
-        nodes = sorted({me, *self.successors, *known.fingers}, key=lambda node: node.position)
-        owners = ((start, owner(nodes, start)) for start in self.starts)
-        self.fingers = {start: node for start, node in owners if node not in (me, self.successors[0])}
+        self.fingers.point((*self.successors, *known.fingers))
         for node in self.nodes():
             self.want(node, now)
 
@@ -313,8 +303,8 @@ class Membership(Quiet):
         self.core.note(now, "cut off from the ring: joining again")
         self.member = self.known_before = False
         self.predecessor, self.successors = None, ()
-        self.fingers.clear()
         self.me = self._node()
+        self.fingers.moved_to(self.me)
         for call in self.on_rejoin:
             call(now)
         if self.alone:
@@ -390,7 +380,7 @@ class Membership(Quiet):
 
     def _forget_dead(self, now: float) -> None:
         dead = self.contacts.dead
-        self.fingers = {start: one for start, one in self.fingers.items() if not dead(one)}
+        self.fingers.forget(dead)
         if self.predecessor is not None and dead(self.predecessor):
             self._precede(None, now)
         self._drop({node for node in self.successors if dead(node)}, now)
@@ -405,59 +395,6 @@ class Membership(Quiet):
         self._moved(now)
         if self.member:
             self.stabilise(now)
-
-    # --- fingers --------------------------------------------------------------------------------------
-
-    def _refresh_finger(self, now: float) -> None:
-        """One that the first successor does not answer for."""
-        if not self.successors:
-            return
-        here, first = self.me.position, self.successors[0].position
-        for _ in range(len(self.starts)):
-            self._next_finger = (self._next_finger + 1) % len(self.starts)
-            start = self.starts[self._next_finger]
-            if not owns(here, first, start) and not self._ours(start):
-                self._number += 1
-                self._looked_up[self._number] = start
-                self._look_up(RingLookup(self._number, start, here, 0), now)
-                return
-            self.fingers.pop(start, None)
-
-    def _ours(self, key: int) -> bool:
-        return self.predecessor is not None and owns(self.predecessor.position, self.me.position, key)
-
-    def on_lookup(self, session: Session, lookup: RingLookup, now: float) -> None:
-        self._look_up(lookup, now)
-
-    def _look_up(self, lookup: RingLookup, now: float) -> None:
-        if not self.member or lookup.hops >= HOPS:
-            return
-        hop = self.hop_to_key(lookup.key)
-        if hop is not None:
-            passed = RingLookup(lookup.number, lookup.key, lookup.asker, lookup.hops + 1)
-            self.contacts.tell(hop, passed)
-        elif self.is_here(lookup.key):
-            self._find(RingFound(lookup.number, lookup.asker, self.me, 0), now)
-
-    def on_found(self, session: Session, found: RingFound, now: float) -> None:
-        self._find(found, now)
-
-    def _find(self, found: RingFound, now: float) -> None:
-        if found.asker == self.me.position:
-            self._found(found, now)
-        elif found.hops < HOPS and (hop := self.hop_to(found.asker)) is not None:
-            self.contacts.tell(hop, RingFound(found.number, found.asker, found.node, found.hops + 1))
-
-    def _found(self, found: RingFound, now: float) -> None:
-        start = self._looked_up.pop(found.number, None)
-        for number in [one for one in self._looked_up if one < found.number - len(self.starts)]:
-            del self._looked_up[number]
-        if start is None or not self.member or found.node.broker == self.me.broker:
-            return
-        if self.fingers.get(start) != found.node and not self.contacts.dead(found.node):
-            self.fingers[start] = found.node
-            self.want(found.node, now)
-            self._moved(now)
 
     # --- leaving --------------------------------------------------------------------------------------
 
@@ -475,7 +412,7 @@ class Membership(Quiet):
         if gone in self.successors:
             rest = [one for one in leave.successors if not self.contacts.dead(one)]
             self._adopt(together(self.me, successors, rest, self.length), now)
-        self.fingers = {start: one for start, one in self.fingers.items() if one != gone}
+        self.fingers.forget(lambda one: one == gone)
         if gone == self.predecessor:
             before = leave.predecessor
             self._precede(None if before is None or before.broker == self.me.broker else before, now)
@@ -485,7 +422,7 @@ class Membership(Quiet):
 
     def status(self) -> Status:
         names = [node.name for node in self.successors]
-        fingers = sorted({node.name for node in self.fingers.values()})
+        fingers = sorted({node.name for node in self.fingers.nodes()})
         return {
             "member": self.member,
             "position": f"{self.me.position:016x}",

@@ -155,11 +155,7 @@ class FaultPlan:
 
     def _crash(self, _: object) -> None:
         if (running := self._running()) and not self.over:
-            broker = self.random.choice(running)
-            if self.may_fail(broker):
-                self.crash(broker)
-            else:
-                self.counts["crash put off"] += 1
+            self._crash_if_allowed(self.random.choice(running))
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
         self.counts["crash"] += 1
@@ -224,16 +220,19 @@ class FaultPlan:
 
     def _aimed_crash(self, broker: BrokerHost, aim: Aim) -> bool:
         """Whether it went down: a message is lost with the broker only."""
-        if not self.may_fail(broker):
+        went_down = self._crash_if_allowed(broker, aim.kind)
+        self.counts[f"crash at {NAMES[aim.kind]}"] += went_down
+        return went_down
+
+    def _crash_if_allowed(self, broker: BrokerHost, step: int = 0) -> bool:
+        if not (allowed := self.may_fail(broker)):
             self.counts["crash put off"] += 1
-            return False
-        self.counts[f"crash at {NAMES[aim.kind]}"] += 1
-        self.crash(broker, aim.kind)
-        return True
+        else:
+            self.crash(broker, step)
+        return allowed
 
     def may_fail(self, broker: BrokerHost) -> bool:
-        """Whether the overlay is promised to bear it."""
-        return True
+        return True  # whether the overlay is promised to bear it
 
     def _pause(self, _: object) -> None:
         if (running := self._running()) and not self.over:
