@@ -56,6 +56,8 @@ DISK = (
 # Put together at start; free numbers; caches that a change of the tables empties; every timer knows the list
 # of all of them, which is looked at once, below.
 FIXED = (
+    "Balance.placement",
+    "BalanceVerbs._answers",
     "Census.reporters",
     "FrontEnd.handlers",
     "Calls.",
@@ -94,6 +96,7 @@ MAPS = (
     "Shortcuts.",
     "Moves._ended",
     "Permissions.granted",
+    "Registry.brokers",
     # Of a one-hop cluster: its members, their segments and loads, how long they took.
     "Cluster.",
     "Dialling._open",
