@@ -28,7 +28,7 @@ from overlay.core import Core
 from overlay.links.session import Session
 from overlay.softlinks.bans import Bans
 from overlay.softlinks.move_prepare import LOOK_S, MovePreparation
-from overlay.softlinks.move_state import MoveState
+from overlay.softlinks.move_state import MoveState, Step
 from overlay.softlinks.neighbourhoods import Neighbourhoods
 from overlay.softlinks.planes import Planes
 from overlay.tree.join import Join
@@ -101,7 +101,7 @@ class Moves(MovePreparation):
 
     def _turn(self, state: MoveState, old: Peer | None, new: Peer, now: float) -> None:
         """From here on it goes forward."""
-        state.turned = True
+        state.enter(Step.TURNED)
         if not state.place:
             before = old.name if old is not None else "nobody"
             text = f"{self.core.name} moves from {before} to {new.name}, {len(state.path) - 1} hops"
@@ -153,7 +153,8 @@ class Moves(MovePreparation):
 
     def _announced(self, state: MoveState, now: float) -> None:
         """What the new side has not repeated is no longer called for here."""
-        state.announced = True
+        if state.step is Step.TURNED:
+            state.enter(Step.ANNOUNCED)
         if state.place > 1 and (old := self._peer(state.old)) is not None:
             for entry in self.subscriptions.table.of(old):
                 if entry.source is old and state.mover in entry.item.path:
@@ -165,12 +166,12 @@ class Moves(MovePreparation):
 
     def _switched(self, now: float) -> None:
         if self.state is not None:
-            self.state.switched = True
+            self.state.enter(Step.SWITCHED)
             self._report_if(self.state)
             self._finish_if(self.state, now)
 
     def _report_if(self, state: MoveState) -> None:
-        if state.place and state.switched and state.behind_switched:
+        if state.place and state.through:
             if (peer := self._peer(state.new)) is not None:
                 self.core.tell(MoveSwitched(*state.operation), peer)
 
@@ -185,7 +186,7 @@ class Moves(MovePreparation):
 
     def _finish_if(self, state: MoveState, now: float) -> None:
         """At the mover: all have switched, and so have we."""
-        if not state.place and state.switched and state.behind_switched:
+        if not state.place and state.through:
             self._end(state, now)
 
     def on_end(self, peer: Peer, message: MoveEnd, now: float) -> None:
@@ -249,7 +250,9 @@ class Moves(MovePreparation):
     def _repeat_announced(self, session: Session) -> None:
         """After the tables."""
         state = self.state
-        if state is not None and state.announced and state.place > 1 and session.id == state.old:
+        if state is None or state.place <= 1 or session.id != state.old:
+            return
+        if state.step in (Step.ANNOUNCED, Step.SWITCHED):
             self.core.tell(MoveAnnounced(*state.operation), session)
 
     def link_down(self, session: Session, now: float) -> None:
@@ -291,7 +294,7 @@ class Moves(MovePreparation):
         state = self.state
         found: Status = {"moved": self.moved, "given_up": self.given_up}
         if state is not None:
-            found |= {"place": state.place, "turned": state.turned, "switched": state.switched}
+            found |= {"place": state.place, "step": state.step.value}
         return found
 
     def validate(self) -> None:

@@ -120,7 +120,7 @@ class MovePreparation(Quiet):
         state.ban = self.bans.ban(banned, now)
 
     def _ready_if(self, state: MoveState, now: float) -> None:
-        if self.state is not state or state.turned or not (state.banned and state.onward):
+        if self.state is not state or not state.ready:
             return
         if state.place:
             if (peer := self._peer(state.old)) is not None:
