@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from grapevine.filters.normal import Filter
 from grapevine.wire import decode_attributes
-from grapevine.wire.messages import Advertisement, Publication, Subscription
+from grapevine.wire.messages import RESENT, Advertisement, Publication, Subscription
 from matching.interface import Attributes
 from overlay.behaviour import Quiet
 from overlay.core import Core
@@ -29,23 +29,33 @@ from overlay.tree.subscriptions import Subscriptions
 
 class Burial:
     """What a lost side leaves. `unknown`: nobody knows what was wanted there. `sides`: from where what was
-    accepted before it was lost may still come. `up_to`: how far publishers had come then."""
+    accepted before it was lost may still come. `up_to`: how far publishers had come then. `complete`: the
+    others had published nothing. `publishers`: those that were known then; None while others may be."""
 
-    __slots__ = ("sides", "unknown", "up_to")
+    __slots__ = ("complete", "publishers", "sides", "unknown", "up_to")
 
     def __init__(self, unknown: bool) -> None:
         self.unknown = unknown
+        self.publishers: frozenset[Source] | None = None
         self.sides: Mapping[Session, None] = {}
         self.up_to: dict[Source, int] = {}
+        self.complete = False
 
-    def know(self, up_to: dict[Source, int]) -> None:
+    def know(self, up_to: dict[Source, int], complete: bool) -> None:
+        self.complete = self.complete or complete
         for source, last in up_to.items():
             self.up_to[source] = max(last, self.up_to.get(source, 0))
 
     def owed(self, publication: Publication) -> bool:
-        """Whether it may have been accepted before the side was lost."""
-        last = self.up_to.get((publication.publisher, publication.incarnation))
-        return last is None or publication.sequence <= last
+        """Whether it may have been accepted before the side was lost. What is sent again was accepted before,
+        perhaps by a broker that is not there any more and could say nothing."""
+        if publication.flags & RESENT:
+            return True
+        source = publication.publisher, publication.incarnation
+        last = self.up_to.get(source)
+        if last is not None:
+            return publication.sequence <= last
+        return not self.complete and (self.publishers is None or source in self.publishers)
 
     def awaits(self, source: Session | None) -> bool:
         """Whether something older may come from there. What local clients had published was routed before; a

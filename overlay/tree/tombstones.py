@@ -6,10 +6,10 @@ and what matches one is cut here. Of a neighbour from before our restart that ne
 what it wanted: its tombstone matches everything.
 
 Everybody towards the publishers is asked (Drain). The first answer, Accepted, comes at once and says how far
-each publisher had come: what is newer is not cut. The second, Drained, comes when all of that is settled or
-cut; then the tombstones go. Who cannot be asked is waited for, and asked when it is back; until it has
-answered, nobody knows how far its publishers had come, and theirs is cut. A live word of a subscription ends
-its tombstone at once.
+each publisher had come: what is newer is not cut, nor is anything of others if all have answered. The second,
+Drained, comes when all of that is settled or cut; then the tombstones go. Who cannot be asked is waited for,
+and asked when it is back; until it has answered, nobody knows how far its publishers had come, and theirs is
+cut. A live word of a subscription ends its tombstone at once.
 
 A neighbour that left in good order, or whose link a move has replaced, leaves none: what was for it has been
 handed on.
@@ -38,11 +38,14 @@ REMEMBERED = 10  # times lost_after_s: a client that goes on elsewhere has come 
 PATIENCE = 3  # times lost_after_s: by then whoever was asked has answered or will not come back
 
 UpTo = dict[Source, int]
+Know = Callable[[UpTo, bool], None]  # with whether of nobody else anything was accepted
 
 
 class Question(NamedTuple):
+    know: Know  # called when all that are there have said how far publishers had come, and with later words
     accepted: Gather  # quick: who is away does not answer
     drained: Gather
+    unheard: set[Peer]  # who has not spoken for everybody behind it
 
 
 class Absent:
@@ -76,7 +79,7 @@ class Tombstones(Quiet):
         core.on(Drain, self.on_drain)
         core.on(Accepted, self.on_accepted)
         core.on(Drained, self.on_drained)
-        self.subscriptions.announcements.sync.forget_stale.append(self._returned)
+        self.subscriptions.announcements.sync.forget_stale.append(self._synced)
 
     # --- a side is lost -------------------------------------------------------------------------------
 
@@ -88,8 +91,19 @@ class Tombstones(Quiet):
         self.buried += 1
         peer.buried = True
         self.router.lost[peer] = burial = Burial(unknown)
+        self._know_publishers()
         peer.out.undeliverable = burial.owed
         return True
+
+    def _know_publishers(self) -> None:
+        """Whoever comes from now on had not published before: an advertisement is confirmed when everybody
+        has it. Not while a neighbour has never said SyncDone."""
+        waiting = [burial for burial in self.router.lost.values() if burial.publishers is None]
+        peers = peers_of(self.core).values()
+        if waiting and all(peer.ever_synced or peer.going or peer.lost for peer in peers):
+            publishers = frozenset(self.router.sources)
+            for burial in waiting:
+                burial.publishers = publishers
 
     def link_lost(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
@@ -142,30 +156,32 @@ class Tombstones(Quiet):
         elif again := [publication for publication in publications if publication.flags & RESENT]:
             record.cuts += cuts_of(again, CUT_LINK_LOST)
 
-    def _returned(self, peer: Peer, now: float) -> None:
+    def _synced(self, peer: Peer, now: float) -> None:
         self.missed.pop(peer.id, None)
+        self._know_publishers()
 
     # --- draining -------------------------------------------------------------------------------------
 
-    def _drain(
-        self, source: Peer | None, accepted: Callable[[UpTo], None], done: Callable[[float], None], now: float
-    ) -> Gather:
-        """`accepted` hears how far publishers here, and on other sides than `source`, have come; `done` is
-        called when all that is settled."""
+    def _drain(self, source: Peer | None, know: Know, done: Callable[[float], None], now: float) -> Gather:
+        """`know` hears how far publishers here, and on other sides than `source`, have come; `done` is called
+        when all that is settled."""
         here = self._accepted_here()
-        quick = Gather(lambda gather, later: accepted(_together(here, gather.answers)))
+        quick = Gather(lambda gather, later: know(_together(here, gather.answers), not unheard))
+        unheard: set[Peer] = set()
 
         def finish(gather: Gather, later: float) -> None:
             self._let_go(gather)
             done(later)
 
         gather = Gather(finish, patient=True)
+        question = Question(know, quick, gather, unheard)
         sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
         for peer in list(peers_of(self.core).values()):
-            if peer.link is not None and not peer.speaks(Drain):
+            if peer is source or not (peer in sides or not peer.ever_synced) or peer.going:
                 continue
-            if peer is not source and (peer in sides or not peer.ever_synced) and not peer.going:
-                self._ask(peer, Question(quick, gather))
+            unheard.add(peer)
+            if peer.link is None or peer.speaks(Drain):
+                self._ask(peer, question)
         deadline = now + PATIENCE * self.core.settings.links.lost_after_s
         gather.deadline = self.core.timers.at(deadline, gather.expire)
         marks: dict[Session, int] = {c: c.incoming.received for c in self.core.numbered.values()}
@@ -188,8 +204,10 @@ class Tombstones(Quiet):
                 del self._absent[broker]
 
     def _accepted_here(self) -> UpTo:
-        publishers = [(client.id, client.incarnation) for client in self.core.numbered.values()]
-        return {source: self.seen.last[source] for source in publishers if source in self.seen.last}
+        """Also of those that have advertised and not published yet."""
+        clients = self.core.numbered.values()
+        publishers = [(client.id, client.incarnation) for client in clients if client.publishes]
+        return {source: self.seen.last.get(source, 0) for source in publishers}
 
     def _watch(self, gather: Gather, marks: dict[Session, int], now: float) -> None:
         """Local publishers: how far each had come when the question arrived."""
@@ -214,10 +232,11 @@ class Tombstones(Quiet):
     def on_drain(self, peer: Peer, message: Drain, now: float) -> None:
         link = peer.link
 
-        def accepted(up_to: UpTo) -> None:
+        def accepted(up_to: UpTo, complete: bool) -> None:
             if link is not None and peer.link is link:
-                known = [AcceptedUpTo(*source, last) for source, last in up_to.items()][:ACCEPTED]
-                self.core.send(Accepted(message.stamp, tuple(known)), link)
+                known = [AcceptedUpTo(*source, last) for source, last in up_to.items()]
+                complete = complete and len(known) <= ACCEPTED
+                self.core.send(Accepted(message.stamp, tuple(known[:ACCEPTED]), complete), link)
 
         def done(later: float) -> None:
             if link is not None and peer.link is link:
@@ -230,11 +249,12 @@ class Tombstones(Quiet):
         if question is None:
             return
         up_to = {(one.publisher, one.incarnation): one.sequence for one in message.publishers}
+        if message.complete:
+            question.unheard.discard(peer)
         if question.accepted.open:
             question.accepted.answer(peer, up_to, now)
-        for burial in self.router.lost.values():  # it was away when the others answered
-            if burial.sides is question.drained.parts:
-                burial.know(up_to)
+        else:  # it was away when the others answered
+            question.know(up_to, not question.unheard)
 
     def on_drained(self, peer: Peer, message: Drained, now: float) -> None:
         asked = self._asked.get(peer, {})

@@ -74,7 +74,7 @@ def samples() -> list[Message]:
         wire.Confirmed(2),
         wire.Drain(3),
         wire.Drained(3),
-        wire.Accepted(3, (wire.AcceptedUpTo(77, 5, 12),)),
+        wire.Accepted(3, (wire.AcceptedUpTo(77, 5, 12),), True),
         wire.CensusRequest(1, 2, 3, "status", b"{}", 2.5),
         wire.CensusAnswer(1, 2, 3, (b"{}", b'{"a": 1}'), ("b4",)),
         wire.TraceRequest(1, 2, 3, body, 4, 2.5),

@@ -87,8 +87,12 @@ class Simulation:
         self.form.watch(self)
 
     def _serves(self, broker: int, client: ClientHost) -> bool:
-        core = self.brokers[broker].core
-        return core is not None and identify(client.name) in core.clients
+        """Whether it has the session that the client speaks of: not an earlier one, nor the next."""
+        core, session = self.brokers[broker].core, client.session
+        known = core.clients.get(identify(client.name)) if core is not None else None
+        if known is None or session is None:
+            return False
+        return known.epoch in (session._epoch, getattr(session.moving.place, "epoch", None))
 
     def _disk_told(self, broker: int) -> bool:
         """Whether a loss there is excused: damage was done to it, and reported; or it lied about a sync."""

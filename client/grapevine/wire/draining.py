@@ -37,3 +37,4 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
     stamp: Count
     publishers: Annotated[tuple[AcceptedUpTo, ...], msgspec.Meta(max_length=ACCEPTED)] = ()
+    complete: bool = False  # whoever is not listed had published nothing: nobody behind is away
