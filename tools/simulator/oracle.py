@@ -25,7 +25,7 @@ from grapevine.client.session import AdvertisementState, Away, SubscriptionState
 from grapevine.client.session import Message as Delivery
 from grapevine.client.session.durable import DurableMessage, DurableReader, Gap
 from grapevine.filters.evaluate import matches
-from grapevine.filters.normal import Value
+from grapevine.filters.normal import Filter, Value
 from grapevine.wire.messages import CUT_NOT_ALLOWED, Publication
 from tools.simulator.clients import ClientHost
 from tools.simulator.custody import CustodyWatch
@@ -102,9 +102,13 @@ class Oracle:
         return self.reach.held_with(home)
 
     def _announce_stream(self, broker: int, reader: DurableReader, number: int) -> Announced:
-        """A stream counts like a subscription of nobody's, at its broker."""
         assert reader.wanted.filter is not None
-        known = Announced((number, 0), NUMBER, reader.wanted.filter, True)
+        return self.announce_kept(broker, reader.wanted.filter, number)
+
+    def announce_kept(self, broker: int, filter: Filter, number: int) -> Announced:
+        """What a broker keeps itself, a stream or a dataset, counts like a subscription of nobody's there;
+        its number is below 0."""
+        known = Announced((number, 0), NUMBER, filter, True)
         known.counted = Counted(known, self.world.now, broker, self.reach.connected_to(broker))
         self._counting[known.counted] = None
         return known
