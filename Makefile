@@ -12,7 +12,7 @@ SYNC = $(UV) sync --locked --inexact $(EXTRAS:%=--extra %) $(GROUPS:%=--group %)
 RUN  = $(UV) run --no-sync
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check proof bench bench-guard vendor wheels clean
+.PHONY: help setup demo demo-channels test check proof bench bench-guard vendor wheels clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ setup: $(UV)  ## uv and the locked environment in .venv
 
 demo: setup  ## an overlay of real brokers on this machine, end to end (KEEP=1 leaves it running, WEB=1 opens the page)
 	$(RUN) pubctl demo --picture build/overlay.svg $(if $(KEEP),--keep) $(if $(WEB),--web)
+
+demo-channels: setup  ## channels over Spark: emergencies in Helsinki, six brokers, 300 subscribers that are moved, a page
+	$(RUN) pubctl channel demo --page build/channels.html
 
 test: $(UV)  ## every stage of the tests, with its time (STAGES="unit sim" picks some)
 	@UV='$(UV)' SYNC='$(SYNC)' $(PYTHON) tests/stages.py $(STAGES)

@@ -157,7 +157,8 @@ class BackEnd(Quiet):
         self._unsaid.get(session.id, set()).discard(be)
         after, lost = self._begin(channel, known, message)
         if message.subscriber:
-            self.store.interest.move_cursor(be, message.subscriber, after, now)
+            at = 0 if message.subscriber in known.cursors else after
+            self.store.interest.move_cursor(be, message.subscriber, at, now)
         executed = self._executed(channel.name)
         taken = msgspec.msgpack.encode({p.name: value for p, value in zip(channel.parameters, values)})
         self.tell(BackendSubscribed(message.request, "confirmed", be, after, executed, lost, taken), session)

@@ -64,9 +64,11 @@ class FrontEndSubscription:
         self.begin(message)
 
     def begin(self, message: SubscribeChannel) -> None:
-        """The client says where it is."""
+        """The client says up to where rows have come to it. How far its program has taken them, which is
+        where it goes on after a crash, it says on its own."""
         self.window = max(message.window, WINDOW_MIN)
-        self.sent = self.taken = max(message.after - 1, 0)
+        self.sent = max(message.after - 1, 0)
+        self.taken = 0
         self.flight: deque[tuple[int, int]] = deque()  # (position, bytes) that are not taken
         self.flight_bytes = 0
         self.pulling = 0  # the request of its own pull
@@ -231,7 +233,7 @@ class FrontEnd(Quiet):
         if fe.be not in (0, message.be):
             self._leave(fe, now)
         fe.be = message.be
-        fe.sent = fe.taken = max(fe.sent, message.after)
+        fe.sent = max(fe.sent, message.after)
         wanted = self.wanted.get(fe.be)
         if wanted is None:
             wanted = self.wanted[fe.be] = Wanted(message.executed)

@@ -8,6 +8,7 @@ every report above its parameters, once and in order.
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import tempfile
 import time
@@ -89,6 +90,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--moves", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(words)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with tempfile.TemporaryDirectory() as directory:
         found = run(given.subscribers, given.moves, Path(directory), given.seed)
     print(msgspec.json.encode(found).decode())

@@ -90,6 +90,24 @@ def test_a_break_repeats_nothing_and_loses_nothing(town: Town) -> None:
     assert ids(town, "ann", ann) == [1, 2, 3]
 
 
+def test_what_came_and_was_not_taken_comes_again_after_a_crash(town: Town) -> None:
+    """A client that attaches anew says what has come to it; its cursor is what the program has taken."""
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1]
+    publish(town, 2, 3)
+    town.drive()
+    assert len(ann.queue) == 2, "came, and nobody took them"
+    town.cut("ann")
+    town.attach("ann", "back", session)
+    town.run(3.0)
+    town.cut("ann")
+    town.attach("ann", "edge", Session("ann", 999))
+    assert ids(town, "ann", subscribe(town, "ann", 0)) == [2, 3]
+
+
 @pytest.mark.parametrize("moment", ["planned", "put", "committed"])
 def test_a_back_end_that_is_killed(town: Town, moment: str) -> None:
     session = town.attach("ann", "edge")

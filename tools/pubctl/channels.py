@@ -347,3 +347,32 @@ def serve(master: str | None, parallel: int) -> None:
             pass
         notify("STOPPING=1")
     invocation.say("stopped")
+
+
+@channel.command()
+@click.option("--subscribers", default=300, show_default=True, type=click.IntRange(5, 2000))
+@click.option(
+    "--for", "seconds", type=Duration(), default=40.0, show_default="40s", help="How long to publish."
+)
+@click.option("--rate", default=20.0, show_default=True, help="Reports a second.")
+@click.option("--seed", default=1, show_default=True, help="Of who is where and what happens.")
+@click.option(
+    "--page", type=click.Path(path_type=Path, dir_okay=False), default="channels.html", show_default=True
+)
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), help="With the ONE map.  [$GRAPEVINE_DATA]"
+)
+@click.option("--master", help="Spark's master.  [default: local[*]]")
+def demo(
+    subscribers: int,
+    seconds: float,
+    rate: float,
+    seed: int,
+    page: Path,
+    data: Path | None,
+    master: str | None,
+) -> None:
+    """Emergencies in Helsinki: six brokers, Spark, people who walk, and who is told of what."""
+    from tools.pubctl.demo.channels import perform
+
+    perform(subscribers, seconds, rate, seed, page, data, master)

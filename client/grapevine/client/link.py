@@ -21,6 +21,7 @@ CONNECT_MS = 2_000
 HEARTBEAT_MS = 2_000
 QUEUE_FRAMES = 1_000
 LINGER_MS = 1_000
+SOCKETS = 16_384  # of all clients in this process, three each; ZeroMQ's own limit is 1,023
 KEPT_BYTES = 8 * 1024 * 1024
 
 UP = "up"
@@ -45,7 +46,8 @@ def context() -> zmq.Context[zmq.Socket[bytes]]:
     process = os.getpid()
     if process not in _contexts:
         keep_memory_of_frames()
-        _contexts[process] = zmq.Context()
+        made = _contexts[process] = zmq.Context()
+        made.set(zmq.MAX_SOCKETS, SOCKETS)
     return _contexts[process]
 
 
@@ -68,7 +70,10 @@ class Link:
     def __init__(self, address: str, keys: Path | None) -> None:
         self.address = address
         self._refusal: Error | None = None
-        socket = context().socket(zmq.DEALER)
+        try:
+            socket = context().socket(zmq.DEALER)
+        except zmq.ZMQError as error:  # no more of them, or of open files
+            raise Unreachable(f"{address}: {error.strerror}") from None
         try:
             self._configure(socket, keys)
             self.monitor = socket.get_monitor_socket(_EVENTS)

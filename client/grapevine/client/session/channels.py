@@ -170,6 +170,8 @@ class Channels:
             state.number, state.channel, state.given, state.last + 1, state.kept, WINDOW_BYTES
         )
         self.session.say(message)
+        if state.taken:
+            self.session.say(ChannelTaken(state.number, state.taken))
 
     def receive(self, message: ChannelMessage, now: float) -> None:
         if isinstance(message, DriverAnswer):
