@@ -86,6 +86,8 @@ def _perform(
     _wait_for(audience)
     play.placed = dict(Counter(heard.broker for heard in audience.heard))
     client = ending.enter_context(grapevine.connect(scene.address, name="city", keys=keys, timeout=60))
+    invocation.say("the first executions ...")
+    play.warm_up()
     invocation.say("reports and walks; balancing begins in the middle ...")
     said = [0.0]
 
@@ -99,6 +101,8 @@ def _perform(
     summary = play.summary(audience)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(page(play, audience, summary))
+    for text in driving.troubles:
+        invocation.say(f"driver: {text}")
     return {**summary, "page": str(file.absolute()), "troubles": driving.troubles}
 
 
@@ -116,7 +120,7 @@ def _wait_for(audience: Audience) -> None:
 def _story(summary: dict[str, Any]) -> str:
     verdict = "every one once and in order" if summary["exact"] else "NOT all once and in order"
     return (
-        f"{summary['reports']} reports became {summary['rows']} rows for {summary['subscribers']} subscribers, "
+        f"{summary['reports']} reports became {summary['rows']} rows for {summary['subscribers']} people, "
         f"{verdict}\n"
         f"{summary['moved']} subscribers moved: cov {summary['cov_nearest']} by nearest placement, "
         f"{summary['cov_balanced']} after balancing\npage: {summary['page']}"

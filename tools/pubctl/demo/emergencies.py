@@ -28,7 +28,7 @@ BACK = "back"
 ATTACH_AT_ONCE = 16
 WALK_S = 2.0
 LOOK_S = 1.0
-QUIET_S = 6.0
+QUIET_S = 3.0
 PATIENCE_S = 120.0
 BALANCE = {
     "mode": "on",
@@ -214,6 +214,12 @@ class Play:
         client.flush(timeout=PATIENCE_S)
         self._await_quiet(audience, begun, tell)
 
+    def warm_up(self) -> None:
+        """The first executions make Spark load and plan everything: they are not what is to be seen."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and not all(self._executed().values()):
+            time.sleep(LOOK_S)
+
     def _report(self, client: grapevine.Client) -> None:
         report = self.city.report(len(self.reports) + 1)
         self.reports.append(report)
@@ -230,13 +236,20 @@ class Play:
     def _look(self, at_s: float) -> None:
         self.looks.append({"at_s": round(at_s, 1), **self.scene.ask("balance.show")})
 
+    def _executed(self) -> dict[str, int]:
+        return {row["name"]: row["executed"] for row in self.scene.ask("channel.ls")["channels"]}
+
     def _await_quiet(self, audience: Audience, begun: float, tell: Callable[[int, int], None]) -> None:
-        """The last executions, and nothing more for a while."""
+        """An execution that was planned before the last report may be under way; the next one sees it."""
+        enough = {name: executed + 2 for name, executed in self._executed().items()}
         deadline = time.monotonic() + PATIENCE_S
         rows, since = -1, time.monotonic()
-        while time.monotonic() < min(deadline, since + QUIET_S):
-            if audience.rows != rows or self.looks[-1]["moving"]:
+        while time.monotonic() < deadline:
+            due = all(executed >= enough[name] for name, executed in self._executed().items())
+            if audience.rows != rows or self.looks[-1]["moving"] or not due:
                 rows, since = audience.rows, time.monotonic()
+            if time.monotonic() > since + QUIET_S:
+                return
             time.sleep(LOOK_S)
             self._look(time.monotonic() - begun)
             tell(len(self.reports), audience.rows)

@@ -70,10 +70,11 @@ class City:
         self.chance = Random(seed)
         real = data is not None and (data / FILE).is_file()
         points = read_map(data) if real and data is not None else cloud()
-        middle = np.median(points, axis=0)
+        middle = np.median(points, axis=0).tolist()
         self.real = real
         self.points = [
-            (CENTRE[0] + (y - middle[1]) / NORTH_M, CENTRE[1] + (x - middle[0]) / EAST_M) for x, y in points
+            (CENTRE[0] + (y - middle[1]) / NORTH_M, CENTRE[1] + (x - middle[0]) / EAST_M)
+            for x, y in points.tolist()
         ]
         self.shelters = {f"shelter {n}": self.somewhere() for n in range(1, 41)}
         self.people = [Person(f"user {n}", self) for n in range(1, people + 1)]

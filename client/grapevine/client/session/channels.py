@@ -235,8 +235,10 @@ class Channels:
 
 
 def _plain(value: object) -> object:
-    """A time travels as text."""
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    """A time travels as text, a scalar of numpy as the number that it is."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.item() if hasattr(value, "item") else value
 
 
 def _error(message: ChannelState) -> Error:
