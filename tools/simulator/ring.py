@@ -85,18 +85,26 @@ class RingFaults(FaultPlan):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.failed: dict[BrokerHost, float] = {}
+        self.most_at_once = 0  # next to each other, within one repair
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
         self.failed[broker] = self.world.now
+        self.most_at_once = max(self.most_at_once, self._next_to(broker))
         super().crash(broker, step, least_s)
 
     def may_fail(self, broker: BrokerHost) -> bool:
         """Never so many that are next to each other as a list is long, within one repair, nor the last live
         entry of anybody's list."""
+        staying = sum(not one.left for one in self.brokers)
+        if self._next_to(broker) >= min(self.successors, staying - 1):
+            return False
+        return not self._last_of_a_list(broker)
+
+    def _next_to(self, broker: BrokerHost) -> int:
+        """How many next to each other have failed lately, with this one."""
         repaired = self.world.now - 2 * self.lost_after_s - REPAIR_S
         ring = sorted((one for one in self.brokers if not one.left), key=lambda one: identify(one.name))
-        down = [one is broker or self.failed.get(one, -inf) > repaired for one in ring]
-        return longest_run(down) < min(self.successors, len(ring) - 1) and not self._last_of_a_list(broker)
+        return longest_run([one is broker or self.failed.get(one, -inf) > repaired for one in ring])
 
     def _last_of_a_list(self, broker: BrokerHost) -> bool:
         rings = [
@@ -159,12 +167,21 @@ class RingForm:
         known = RingWatch()
 
         def step(broker: BrokerHost, core: Core) -> None:
+            self._watch_rebuilding(simulation, part(core, Roots))
             if known.look(broker.index, part(core, Membership), part(core, Roots)):
                 cores = [one.core for one in simulation.brokers if one.core is not None]
                 for text in known.check([(part(one, Membership), part(one, Roots)) for one in cores]):
                     simulation.oracle.violation(text)
 
         simulation.watcher.on_step = step
+
+    def _watch_rebuilding(self, simulation: Simulation, roots: Roots) -> None:
+        """A root is rebuilt from its members only if all who had a copy have failed with it."""
+        faults = simulation.faults
+        assert isinstance(faults, RingFaults)
+        if roots.rebuilt and faults.most_at_once <= roots.membership.settings.copies:
+            roots.rebuilt = 0
+            simulation.oracle.violation(f"{roots.core.name} had no copy of a root that died alone")
 
     # --- rest ---------------------------------------------------------------------------------------------
 
@@ -224,9 +241,10 @@ def not_ideal(cores: list[Core]) -> list[str]:
 
 
 def wrong_copies(core: Core, cores: list[Core]) -> Iterator[str]:
+    """At a root's nearest successors."""
     by_id = {other.id: other for other in cores}
     roots = part(core, Roots)
-    for node in roots.holders.nodes:
+    for node in roots.membership.successors[: roots.membership.settings.copies]:
         copy = part(by_id[node.broker], Roots).copies.get(roots.membership.me)
         if copy is None or not copy.complete:
             yield f"{node.name} has no copy of {core.name}'s topics"

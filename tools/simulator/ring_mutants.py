@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from grapevine.wire.messages import Publication
+from grapevine.wire.messages import Marks, Publication
+from overlay.chord.contacts import RingPeer
 from overlay.chord.holders import Holders
 from overlay.chord.path import ChordPath
 from overlay.chord.roots import Roots
 from overlay.chord.ways import Way
 from overlay.links.lane import Lane
-from overlay.links.session import Remote, Session
+from overlay.links.session import LANE_SHARE, Remote, Session
 
 Replacement = tuple[type[Any], str, Callable[..., Any]]
 
@@ -63,7 +64,28 @@ def _order_of_lanes() -> list[Replacement]:
     return [(ChordPath, "_down", down)]
 
 
+def _one_lane() -> list[Replacement]:
+    """The lanes of a session share one window: what goes round waits for itself."""
+    taken = Lane.take_marks
+
+    def flowing(self: Session) -> bool:
+        open = self.link is not None and self.writable
+        if not open or not isinstance(self, RingPeer):
+            return open
+        under_way = sum(lane.out.sent - lane.out.settled for lane in self.every_lane())
+        return under_way < self.core.settings.links.window // LANE_SHARE
+
+    def take_marks(self: Lane, marks: Marks) -> None:
+        taken(self, marks)
+        if isinstance(self.session, RingPeer):  # there may be room for the others now
+            for lane in self.session.every_lane():
+                lane.touch()
+
+    return [(Session, "flowing", property(flowing)), (Lane, "take_marks", take_marks)]  # type: ignore[list-item]
+
+
 RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
+    "ring-one-lane": _one_lane,
     "ring-way-not-settled": _way_not_settled,
     "ring-root-without-copy": _root_without_copy,
     "ring-lost-not-resent": _lost_not_resent,
