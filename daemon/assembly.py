@@ -136,6 +136,7 @@ class Assembly:
                 self._make_disks(),
                 self.settings.broker.backend,
                 self.settings.broker.location,
+                self.settings.broker.coordinator,
             )
         )
         core.add(LinkNews())

@@ -65,7 +65,7 @@ class Broker(Section, frozen=True):
         str, key("control socket for pubctl, ipc:// only, mode 0600; empty: `control` in state_dir")
     ] = ""
     coordinator: Annotated[
-        str, key("address of the coordinator, for operations that need one; empty: none")
+        str, key("address of the coordinator, asked there first; empty: the overlay is asked for it")
     ] = ""
     backend: Annotated[
         str, key("address of the back end, for subscribers of channels; empty: none is known")

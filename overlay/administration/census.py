@@ -19,7 +19,7 @@ from grapevine.wire.messages import CensusAnswer, CensusRequest
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.gather import PATIENCE_S, Gather
-from overlay.links.session import Remote, Session
+from overlay.links.session import Kind, Remote, Session
 
 Report = dict[str, Any]
 # Who is asked next, and what: by the overlay. The second argument is who asked us; None: we begin.
@@ -115,7 +115,7 @@ class Census(Quiet):
         self._spread(request, others, own, done, now)
 
     def on_request(self, peer: Remote, request: CensusRequest, now: float) -> None:
-        others = self.spread(request, peer)
+        others = self.spread(request, peer) if peer.kind is Kind.PEER else []  # beside: we alone are asked
         link = peer.link
 
         def finished(answers: Answers, later: float) -> None:

@@ -274,4 +274,4 @@ class BackEnd(Quiet):
         for be, known in self.store.interest.by_be.items():
             assert known.be == be
             assert known.kept.left or known.kept.entered <= self.store.interest.generation, be
-        assert all(session.kind is Kind.BACKEND for session in self.brokers.values())
+        assert all(session.kind is Kind.BESIDE for session in self.brokers.values())

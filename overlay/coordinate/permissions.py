@@ -1,6 +1,6 @@
 """SPEC M7: the coordinator permits Delta-moves, one at a time in any neighbourhood (paper, 6).
 
-Who wants to move asks the whole overlay (administration/census.py); the broker with the role answers. A
+Who wants to move asks the coordinator (contact.py), or everybody: the broker with the role answers. A
 permission is an epoch: the coordinator's id, its incarnation, and its own count. It covers the brokers around
 the mover and ends with the mover's word, or by itself: a mover that is gone says nothing. A coordinator that
 restarts has forgotten what it permitted; the brokers on a path refuse a second move themselves
@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from overlay.administration.census import Census, Report
+from overlay.administration.census import Report
 from overlay.behaviour import Quiet, Status
+from overlay.coordinate.contact import Contact
 from overlay.core import Core
 
 Operation = tuple[int, int, int]  # origin, incarnation, number
-ASK_S = 3.0
 PERMIT, RELEASE = "move.permit", "move.release"
 
 
@@ -37,13 +37,14 @@ class Permission:
 
 
 class Permissions(Quiet):
-    """`hosts`: this broker is the coordinator. Every broker asks through here."""
+    """Every broker asks through here."""
 
     name = "coordinator"
 
-    def __init__(self, census: Census, hosts: bool) -> None:
-        self.census = census
-        self.hosts = hosts
+    def __init__(self, contact: Contact) -> None:
+        self.contact = contact
+        self.census = census = contact.census
+        self.hosts = contact.hosts
         self.granted: dict[int, Permission] = {}
         self._number = 0
         census.reporters[PERMIT] = self._permit
@@ -78,12 +79,10 @@ class Permissions(Quiet):
             done((int(answer["id"]), int(answer["incarnation"]), int(answer["number"])), "", later)
 
         wish = msgspec.json.encode(Wish(self.core.name, brokers))
-        self.census.ask(PERMIT, None, now, answered, wish, ASK_S)
+        self.contact.ask(PERMIT, wish, answered, now)
 
     def release(self, operation: Operation, now: float) -> None:
-        self.census.ask(
-            RELEASE, None, now, lambda reports, later: None, msgspec.json.encode(operation), ASK_S
-        )
+        self.contact.ask(RELEASE, msgspec.json.encode(operation), lambda reports, later: None, now)
 
     # --- the coordinator ------------------------------------------------------------------------------
 

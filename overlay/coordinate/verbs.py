@@ -1,4 +1,4 @@
-"""`pubctl balance ...` at any broker: the question goes round the overlay, and the coordinator answers."""
+"""`pubctl balance ...` at any broker: it asks the coordinator (contact.py)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from grapevine.wire.messages import Answer, Command
-from overlay.administration.census import Census, Report
+from overlay.administration.census import Report
 from overlay.behaviour import Quiet
 from overlay.coordinate.balance import Balance, Proposal, summary
+from overlay.coordinate.contact import Contact
 from overlay.core import Core
 from overlay.links.session import Link
 from overlay.settings import BalancingSettings
 
 QUESTION = "balance.verb"
 VERBS = ("balance.show", "balance.plan", "balance.set", "balance.apply")
-ASK_S = 3.0
 CHOICES = {
     "mode": ("off", "plan", "on"),
     "assign": ("nearest", "round_robin", "random"),
@@ -35,8 +35,9 @@ class Asked(msgspec.Struct):
 class BalanceVerbs(Quiet):
     """`balance` is the coordinator's."""
 
-    def __init__(self, census: Census, balance: Balance | None) -> None:
-        self.census = census
+    def __init__(self, contact: Contact, balance: Balance | None) -> None:
+        self.contact = contact
+        self.census = census = contact.census
         self.balance = balance
         census.reporters[QUESTION] = self._report
         self._answers: dict[str, Callable[[Balance, dict[str, Any], float], Report]] = {
@@ -61,7 +62,7 @@ class BalanceVerbs(Quiet):
 
         given = {key: value for key, value in command.arguments.items() if key != "timeout_s"}
         argument = msgspec.json.encode(Asked(command.verb, given))
-        self.census.ask(QUESTION, None, now, done, argument, ASK_S)
+        self.contact.ask(QUESTION, argument, done, now)
 
     def _report(self, argument: bytes) -> Report | None:
         if self.balance is None:

@@ -19,7 +19,8 @@ from overlay.links.dialling import Dial, Dialling
 from overlay.links.liveness import Liveness
 from overlay.links.session import Kind, Link, Remote, Session
 
-MEMBER, SOFT, STAGED, BACKEND = range(4)  # purposes as HELLO says them
+MEMBER, SOFT, STAGED, BACKEND, COORDINATOR = range(5)  # purposes as HELLO says them
+SINCE = {BACKEND: 3, COORDINATOR: 3}  # protocols: who does not know a purpose would take us for a member
 
 
 class Purpose(Protocol):
@@ -44,7 +45,8 @@ class Purpose(Protocol):
 
 
 def purpose_of(hello: Hello) -> int:
-    return SOFT if hello.soft else STAGED if hello.staged else BACKEND if hello.backend else MEMBER
+    said = {SOFT: hello.soft, STAGED: hello.staged, BACKEND: hello.backend, COORDINATOR: hello.coordinator}
+    return next((purpose for purpose, is_said in said.items() if is_said), MEMBER)
 
 
 class Handshake(Quiet):
@@ -124,7 +126,7 @@ class Handshake(Quiet):
         resume, resumes = resumed.resume_state() if resumed is not None and resumed.epoch else (None, ())
         core = self.core
         return Hello(
-            BROKERS_OLDEST,
+            SINCE.get(purpose, BROKERS_OLDEST),
             core.protocol,
             core.name,
             core.id,
@@ -141,6 +143,7 @@ class Handshake(Quiet):
             purpose == STAGED,
             resumes,
             purpose == BACKEND,
+            purpose == COORDINATOR,
         )
 
     # --- HELLO ------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class Kind(IntEnum):
     PEER = 0
     CLIENT = 1
     ADMIN = 2
-    BACKEND = 3
+    BESIDE = 3  # links to one broker that has a role
     SOFT = 4  # only of sessions: its links are a peer's
 
 

@@ -28,3 +28,4 @@ class Start(NamedTuple):
     disks: Disks | None = None  # what a back end keeps
     backend: str = ""  # where the back end is, for brokers that are none
     location: tuple[float, ...] = ()  # latitude and longitude; or unknown
+    coordinator: str = ""  # where the coordinator is asked first, before the whole overlay is

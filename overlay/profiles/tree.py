@@ -22,12 +22,13 @@ from overlay.channels.desk import DriverDesk
 from overlay.channels.feeds import Feeds
 from overlay.channels.frontend import FrontEnd
 from overlay.channels.records import JournalRecords
-from overlay.channels.sessions import BackendSessions
+from overlay.channels.sessions import BackendSession
 from overlay.channels.store import Disks, Store, memory_disks
 from overlay.channels.verbs import ChannelVerbs
 from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
 from overlay.coordinate.balance import Balance
+from overlay.coordinate.contact import Contact
 from overlay.coordinate.permissions import Permissions
 from overlay.coordinate.reporting import Reporting
 from overlay.coordinate.verbs import BalanceVerbs
@@ -47,7 +48,8 @@ from overlay.journal.journal import Journal, Opened
 from overlay.journal.readers import Readers
 from overlay.journal.stand_in import StandIns
 from overlay.journal.streams import Streams
-from overlay.links.handshake import Handshake
+from overlay.links.beside import BesideSessions
+from overlay.links.handshake import BACKEND, Handshake
 from overlay.links.readiness import Readiness
 from overlay.outbox import Kept
 from overlay.profiles.start import Start
@@ -165,7 +167,7 @@ def _channels(
     """Every broker serves subscribers of channels, if it knows a back end or is one."""
     handshake, router = tree.handshake, tree.router
     addresses = (address,) if address else ()
-    sessions = BackendSessions(handshake, disks is not None)
+    sessions = BesideSessions(handshake, BACKEND, BackendSession, disks is not None, "back end")
     front = FrontEnd(core.settings.channels, handshake, lambda: addresses)
     if disks is None:
         return front, [sessions, front, ChannelVerbs(None, None, lambda: address)]
@@ -178,14 +180,14 @@ def _channels(
 
 
 def _balancing(
-    tree: Tree, reporting: Reporting, attachments: Attachments, settings: BalancingSettings | None
+    contact: Contact, reporting: Reporting, attachments: Attachments, settings: BalancingSettings | None
 ) -> list[Behaviour]:
     """Every broker reports; the coordinator has `settings`, places who comes and moves who should go."""
     if settings is None:
-        return [reporting, BalanceVerbs(tree.census, None)]
-    balance = Balance(tree.census, settings)
+        return [reporting, BalanceVerbs(contact, None)]
+    balance = Balance(contact.census, settings)
     attachments.place = balance.place
-    return [reporting, balance, BalanceVerbs(tree.census, balance)]
+    return [reporting, balance, BalanceVerbs(contact, balance)]
 
 
 def _has_more_than_channels(on_disk: tuple[Behaviour, ...], client: Client) -> bool:
@@ -204,6 +206,7 @@ def from_start(start: Start) -> Core:
         start.matcher,
         start.spool,
         coordinator="coordinator" in start.roles,
+        coordinator_address=start.coordinator,
         opened=start.opened,
         disks=(start.disks or memory_disks()) if "backend" in start.roles else None,
         backend=start.backend,
@@ -221,14 +224,15 @@ def tree_broker(
     matcher: Callable[[], Matcher] = Scan,
     spool: Spool | None = None,
     coordinator: bool = False,
+    coordinator_address: str = "",
     opened: Opened | None = None,
     disks: Disks | None = None,
     backend: str = "",
     location: tuple[float, ...] = (),
 ) -> Core:
     """A broker of the tree overlay. `kept`, `spool` and `opened` (its journal) are what an earlier life of it
-    has left; a `coordinator` permits others to move; one with `disks` is a back end, others find it at
-    `backend`."""
+    has left; a `coordinator` permits others to move, who may know its address; one with `disks` is a back
+    end, others find it at `backend`."""
     core = Core(name, incarnation, settings, random)
     tree = _tree(core, addresses, matcher)
     handshake, neighbours, softs, sync, census, join, announcements, router, publications = tree
@@ -248,7 +252,8 @@ def tree_broker(
     neighbourhoods = Neighbourhoods(handshake, sync)
     neighbourhoods.parent_lost = join.learn
     census.nearby = neighbourhoods.behind
-    moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(census, coordinator))
+    contact = Contact(handshake, census, coordinator, coordinator_address)
+    moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(contact))
     moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
     on_disk = durable(settings, opened, publications, router, readiness, census, addresses)
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
@@ -269,7 +274,8 @@ def tree_broker(
     front, channels = _channels(core, tree, kept or {}, disks, backend)
     reporting = Reporting(census, front, addresses, location, disks is None and not coordinator)
     reporting.fixed = partial(_has_more_than_channels, on_disk)
-    channels += _balancing(tree, reporting, attachments, settings.balancing if coordinator else None)
+    channels += [contact.sessions, contact]
+    channels += _balancing(contact, reporting, attachments, settings.balancing if coordinator else None)
     core.assemble(
         (*links, *tables, publications, *mesh, *clients, *channels, *relocating, leave, *answers, sync)
     )

@@ -27,7 +27,7 @@ from grapevine.wire.gates import ANY, ASKING, BROKER, REMOTE, Carrier, Gate
 
 class CensusRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 25
-    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER | Carrier.BESIDE, BROKER)
     origin: Id
     incarnation: Id
     number: Count
@@ -39,7 +39,7 @@ class CensusRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class CensusAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 26
-    gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
+    gate: ClassVar[Gate] = Gate(1, Carrier.PEER | Carrier.BESIDE, BROKER)
     origin: Id
     incarnation: Id
     number: Count

@@ -43,7 +43,7 @@ class BackendWelcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The back end's first word on a new link: whatever the broker knew of it is to be asked again."""
 
     kind: ClassVar[int] = 181
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     incarnation: Id
 
 
@@ -52,7 +52,7 @@ class BackendSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     the position that the subscriber has already, plus one."""
 
     kind: ClassVar[int] = 182
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     request: Count
     channel: Name
     parameters: Body  # a msgpack map, as the subscriber gave them
@@ -64,7 +64,7 @@ class BackendSubscribed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`after`: everything from here on is due. `lost`: executions that are no longer kept."""
 
     kind: ClassVar[int] = 183
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     request: Count
     outcome: Name  # a word of CHANNEL_OUTCOMES
     be: Id = 0
@@ -82,7 +82,7 @@ class BackendUnsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False)
     """The broker has nobody for it any more. With a name, that subscriber's cursor goes, and nothing else."""
 
     kind: ClassVar[int] = 184
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     be: Id
     subscriber: Name = ""
 
@@ -91,7 +91,7 @@ class Executed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Results of an execution that this broker holds: (back-end subscription, rows, bytes)."""
 
     kind: ClassVar[int] = 185
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     channel: Name
     execution: Count
     results: Counted
@@ -101,7 +101,7 @@ class Pull(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Rows after each position, up to the end of `execution`, at most about so many bytes in all."""
 
     kind: ClassVar[int] = 186
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     request: Count
     execution: Count
     ranges: Positions
@@ -112,7 +112,7 @@ class Pulled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Rows of one back-end subscription, complete up to `through`; `last` ends the answer to a Pull."""
 
     kind: ClassVar[int] = 187
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     request: Count
     be: Id
     rows: ResultRows
@@ -124,7 +124,7 @@ class Cursors(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a named subscriber has taken results."""
 
     kind: ClassVar[int] = 188
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     subscriber: Name
     cursors: Positions
 
@@ -133,7 +133,7 @@ class ChannelTroubled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """To a broker: executions of the channel fail, or go on again ("")."""
 
     kind: ClassVar[int] = 189
-    gate: ClassVar[Gate] = Gate(3, Carrier.BACKEND, BROKER)
+    gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)
     channel: Name
     outcome: Name
     text: Text

@@ -16,14 +16,14 @@ class Carrier(IntFlag):
     PEER = 1
     CLIENT = 2
     ADMIN = 4
-    BACKEND = 8
+    BESIDE = 8
     SOFT = 16
     GREETING = 32  # any link, before anybody knows who is there
 
 
 REMOTE = Carrier.PEER | Carrier.SOFT  # another broker, whatever the link to it is for
 STREAMS = REMOTE | Carrier.CLIENT  # whoever exchanges publications
-ANY = STREAMS | Carrier.ADMIN | Carrier.BACKEND
+ANY = STREAMS | Carrier.ADMIN | Carrier.BESIDE
 
 BROKER = frozenset(("broker",))
 PUBLISHER = frozenset(("publisher",))

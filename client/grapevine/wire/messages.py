@@ -168,6 +168,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     staged: bool = False  # of a broker that moves: not of the tree before MoveTurn
     resumes: LaneResumes = ()  # what `resume` is to lane 0, for the session's other lanes
     backend: bool = False  # to a back end, beside the overlay
+    coordinator: bool = False  # to a coordinator, beside the overlay
 
 
 class Refuse(msgspec.Struct, frozen=True, array_like=True, gc=False):
