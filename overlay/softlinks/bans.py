@@ -10,27 +10,26 @@ from the map, or after a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from grapevine.wire.mesh import BypassAllowed, BypassBan, BypassGone
 from overlay.behaviour import Quiet
 from overlay.coordinate.permissions import Operation
 from overlay.core import Core
 from overlay.gather import Gather
-from overlay.links.outgoing import Outgoing
 from overlay.links.session import Session
 from overlay.softlinks.neighbourhoods import Neighbourhoods
 from overlay.softlinks.shortcuts import Shortcuts
 from overlay.softlinks.soft import Soft
 from overlay.tree.peer import Peer, peers_of
 
-LOOK_S = 0.02
 DEADLINE_S = 10.0  # for all answers; whoever is silent is taken as gone
 
 
 class Ban:
     """`complete` while everybody that should has obeyed: nobody was out of reach or silent."""
 
-    __slots__ = ("asked", "broker", "complete", "done", "left", "others_done")
+    __slots__ = ("asked", "broker", "complete", "done", "others_done", "unsettled")
 
     def __init__(self, broker: int, done: Callable[[float], None]) -> None:
         self.broker = broker
@@ -38,7 +37,7 @@ class Ban:
         self.others_done = False
         self.complete = True
         self.asked: list[Peer] = []
-        self.left: list[tuple[Outgoing, int]] = []  # must have settled so far
+        self.unsettled = 0  # streams that must have settled what was sent before
 
 
 class Bans(Quiet):
@@ -152,20 +151,23 @@ class Bans(Quiet):
         if (ban := self._bans.get(operation)) is not None:
             ban.others_done = True
             ban.complete = ban.complete and not gather.missing and all(gather.answers)
-            self._look(operation, now + DEADLINE_S, now)
+            self.core.timers.at(now + DEADLINE_S, lambda later: self._finish(ban, later))
+            self._finish_if_obeyed(ban, now)
 
-    def _look(self, operation: Operation, deadline: float, now: float) -> None:
-        ban = self._bans.get(operation)
-        if ban is None or ban.done is None:
-            return
-        ban.left = [(out, position) for out, position in ban.left if out.settled < position]
+    def _obeyed(self, ban: Ban) -> bool:
         mine = any(self._passes(soft, ban.broker) for soft in self.shortcuts.softs.out.values())
-        if (mine or ban.left) and now < deadline:
-            self.core.timers.at(now + LOOK_S, lambda later: self._look(operation, deadline, later))
-            return
-        ban.complete = ban.complete and not mine and not ban.left
-        done, ban.done, ban.left = ban.done, None, []
-        done(now)
+        return not mine and not ban.unsettled
+
+    def _finish_if_obeyed(self, ban: Ban, now: float) -> None:
+        if ban.others_done and self._obeyed(ban):
+            self._finish(ban, now)
+
+    def _finish(self, ban: Ban, now: float) -> None:
+        """All have obeyed, or it has taken too long; whoever asked may have withdrawn it meanwhile."""
+        if ban.done is not None and ban in self._bans.values():
+            ban.complete = ban.complete and self._obeyed(ban)
+            done, ban.done = ban.done, None
+            done(now)
 
     def _removed(self, soft: Soft, now: float) -> None:
         """What left on its side before may name it: the ban is obeyed when that is settled."""
@@ -175,7 +177,18 @@ class Bans(Quiet):
             peers = peers_of(self.core)
             outs += [peers[broker].out for broker in soft.path[:1] if broker in peers]
             for ban in bans:
-                ban.left += [(out, out.end()) for out in outs]
+                ban.unsettled += len(outs)
+                for out in outs:
+                    out.when_settled(partial(self._settled, ban))
+                self._look_soon(ban)
+
+    def _settled(self, ban: Ban) -> None:
+        ban.unsettled -= 1
+        self._look_soon(ban)
+
+    def _look_soon(self, ban: Ban) -> None:
+        """Not from inside what settles a stream, or ends a session."""
+        self.core.timers.at(self.core.now, lambda later: self._finish_if_obeyed(ban, later))
 
     # --- the end --------------------------------------------------------------------------------------
 

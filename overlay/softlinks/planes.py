@@ -17,6 +17,7 @@ primary link.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -44,7 +45,6 @@ from overlay.tree.anchors import Group
 from overlay.tree.peer import Peer
 from overlay.tree.router import TreeRouter
 
-LOOK_S = 0.01  # between two looks whether the old plane has run empty
 PLANES = 65_535  # stamps; a move's number decides
 
 
@@ -61,7 +61,7 @@ class Plane:
     """`old` and `new` are where the mover's side was and is; at the mover itself, its neighbours then and
     now. Either may be missing for a while."""
 
-    __slots__ = ("again", "complete", "gone", "mover", "new", "number", "old", "settled_at", "was", "waiting")
+    __slots__ = ("again", "complete", "gone", "mover", "new", "number", "old", "unsettled", "was", "waiting")
 
     def __init__(self, number: int, mover: int, old: Peer | None, new: Peer | None, was: Matcher) -> None:
         self.number = number
@@ -69,7 +69,7 @@ class Plane:
         self.old = old
         self.new = new
         self.was = was  # what the tables said of the mover's side
-        self.settled_at: list[tuple[Outgoing, int]] = []
+        self.unsettled: set[Outgoing] = set()  # streams with something of the old plane that we sent
         self.complete = False  # the new tables are complete
         self.waiting: dict[Session, Waiting] | None = {}  # None: we stamp
         self.again: list[Unsettled] = []  # lost with the old plane
@@ -116,11 +116,12 @@ class Planes(Quiet):
             for place, filter in enumerate(self._behind(mover, old)):
                 was.add(place, filter, 0)
         plane = self.plane = Plane(number % PLANES + 1, mover, old, new, was)
-        plane.settled_at = [(peer.out, peer.out.end()) for peer in plane.affected if peer is not None]
+        plane.unsettled = {peer.out for peer in plane.affected if peer is not None}
+        for out in list(plane.unsettled):
+            out.when_settled(partial(self._settled, plane, out))
         self.forwarding.plane = plane.number
         self.router.in_plane = self._hops
         self._changed()
-        self._look_soon(now)
 
     def _behind(self, mover: int, old: Peer) -> Iterator[Filter]:
         """The filters of the mover's side as they are known from the old one."""
@@ -260,7 +261,12 @@ class Planes(Quiet):
 
     # --- the switch -------------------------------------------------------------------------------------
 
+    def _settled(self, plane: Plane, out: Outgoing) -> None:
+        plane.unsettled.discard(out)
+        self._look_soon(self.core.now)
+
     def _look_soon(self, now: float) -> None:
+        """Not from inside what settles a stream, or turns a table."""
         if not self._looking:
             self._looking = True
             self.core.timers.at(now, self._look)
@@ -268,21 +274,16 @@ class Planes(Quiet):
     def _look(self, now: float) -> None:
         self._looking = False
         plane = self.plane
-        if plane is None or plane.waiting is None:
+        if plane is None or plane.waiting is None or not plane.complete or not self.empty(plane):
             return
-        plane.settled_at = [(out, position) for out, position in plane.settled_at if out.settled < position]
-        if plane.complete and self.empty(plane):
-            self._send_again(plane, now)
-            self._changed()
-            self._release(plane, now)
-            self.switched(now)
-        else:
-            self._looking = True
-            self.core.timers.at(now + LOOK_S, self._look)
+        self._send_again(plane, now)
+        self._changed()
+        self._release(plane, now)
+        self.switched(now)
 
     def empty(self, plane: Plane) -> bool:
         """Whether what we sent in the old plane is settled."""
-        return not plane.settled_at
+        return not plane.unsettled
 
     # --- a part of the old plane is lost --------------------------------------------------------------
 
@@ -297,7 +298,8 @@ class Planes(Quiet):
             if old.retiring or old.lost:
                 plane.gone = True
                 let_go(old)  # nobody will settle what is on it: its senders send it again
-        plane.settled_at = []
+        plane.unsettled.clear()
+        self._look_soon(now)
         if plane.waiting is None:
             self._send_again(plane, now)
 
