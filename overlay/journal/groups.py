@@ -1,4 +1,4 @@
-"""Groups: one cursor of a stream that several clients read together (DECISIONS 43).
+"""Groups: one cursor of a stream that several clients read together.
 
 A message is under way to one member at a time, the least loaded that asks and has room, and only that one may
 acknowledge it. What a member refuses, holds for too long or leaves behind when it goes comes to another. An
