@@ -131,13 +131,14 @@ echo 'not ready within {READY_S} s' >&2; exit 1"""
         return "running"
 
     async def start_client(self, host: Host, client: ClientPlan) -> str:
-        """Once: one that has done its work is not started again."""
+        """Once: one that has done its work is not started again, but for a driver, whose work has no end."""
         home = quote(self.home(host.name))
         words = " ".join(map(quote, client.words(self.topology.broker(client.broker).address)))
         script = f"""mkdir -p {home}/{quote(client.name)} && cd {home}/{quote(client.name)} || exit 1
-[ -e pid ] && exit 0
+{_RUNS}
+{"runs" if client.kind == "driver" else "[ -e pid ]"} && exit 0
 PYTHONPATH=$(readlink -f {home}/image) GRAPEVINE_KEYS={home}/keys \\
-  setsid python3 -P -m tools.pubctl.main {words} > log 2>&1 < /dev/null &
+  setsid {quote(client.python)} -P -m tools.pubctl.main {words} > log 2>&1 < /dev/null &
 echo $! > pid"""
         await host.run(script)
         return "started"

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from daemon.settings.values import toml_value
 
-SERVICE, TARGET = "grapevined@.service", "grapevined.target"
+SERVICE, TARGET, CHANNELS = "grapevined@.service", "grapevined.target", "grapevine-channels.service"
 SHIPPED_PATH = "/opt/grapevine/bin/grapevined"  # in the shipped unit
+SHIPPED_PUBCTL = "/opt/grapevine/bin/pubctl"
 UNITS, CONFIGURATIONS, MANUAL = (
     Path(place) for place in ("etc/systemd/system", "etc/grapevine", "usr/local/share/man")
 )
@@ -48,6 +49,11 @@ def target() -> str:
     return shipped("systemd", TARGET)
 
 
+def channels_service(executable: Path) -> str:
+    """The driver of channels; `executable` is grapevined, beside which pubctl lies."""
+    return shipped("systemd", CHANNELS).replace(SHIPPED_PUBCTL, str(executable.with_name("pubctl")))
+
+
 def configuration(listen: Sequence[str], neighbours: Sequence[str]) -> str:
     """A short file: what is not in it has its default."""
     lines = [
@@ -59,9 +65,14 @@ def configuration(listen: Sequence[str], neighbours: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def placed(root: Path, executable: Path, configurations: Mapping[str, str]) -> list[Placed]:
-    """Everything that installing writes under `root`; `configurations` by the name of the broker."""
+def placed(
+    root: Path, executable: Path, configurations: Mapping[str, str], channels: bool = False
+) -> list[Placed]:
+    """Everything that installing writes under `root`; `configurations` by the name of the broker. `channels`:
+    their driver, too."""
     files = [Placed(root / UNITS / SERVICE, service(executable)), Placed(root / UNITS / TARGET, target())]
+    if channels:
+        files.append(Placed(root / UNITS / CHANNELS, channels_service(executable)))
     files += [
         Placed(root / CONFIGURATIONS / f"{name}.toml", text, keep=True)
         for name, text in configurations.items()

@@ -43,7 +43,7 @@ class Generate(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClientPlan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    kind: Literal["publisher", "subscriber"]
+    kind: Literal["publisher", "subscriber", "driver"]  # a driver runs the channels of its broker
     broker: str
     name: str = ""
     filter: str = ""  # a subscriber's; a publisher's advertisement
@@ -52,10 +52,14 @@ class ClientPlan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     rate: float = 1.0  # publications a second
     count: int = 0  # 0: until it is stopped
     start_s: float = 0.0  # after all brokers are ready
+    master: str = ""  # a driver's: of Spark
+    python: str = "python3"  # at the host, with Spark for a driver
 
     def words(self, address: str) -> list[str]:
         """What pubctl is told to be this client."""
         words = ["-q", "-b", address]
+        if self.kind == "driver":
+            return [*words, "channel", "serve", *(("--master", self.master) if self.master else ())]
         after = ["--after", f"{self.start_s}s", "--name", self.name]
         if self.kind == "subscriber":
             return [*words, "-o", "jsonl", "sub", *after, "--", self.filter or "true"]
@@ -91,7 +95,10 @@ class Topology(msgspec.Struct):
         merged: Sections = {section: dict(values) for section, values in self.defaults.items()}
         for section, values in broker.sections.items():
             merged.setdefault(section, {}).update(values)
-        merged.setdefault("broker", {}).update(name=broker.name, listen=broker.listen)
+        own = merged.setdefault("broker", {})
+        own.update(name=broker.name, listen=broker.listen)
+        if backend := self._back_end(broker, own):
+            own["backend"] = backend
         if merged.get("overlay", {}).get("kind") == "chord":
             ring = merged.setdefault("chord", {})
             ring.setdefault("members", [broker.address for broker in self.brokers[:RING_MEMBERS]])
@@ -100,6 +107,13 @@ class Topology(msgspec.Struct):
             section, key = ("onehop", "seeds") if onehop else ("tree", "neighbours")
             merged.setdefault(section, {})[key] = parents
         return merged
+
+    def _back_end(self, broker: BrokerPlan, own: dict[str, Any]) -> str:
+        """What it says, by name or address; else the one broker of the file that is a back end."""
+        if said := str(own.get("backend", "")):
+            return self._address(said)
+        found = [b for b in self.brokers if "backend" in b.sections.get("broker", {}).get("roles", ())]
+        return found[0].address if len(found) == 1 and found[0] is not broker else ""
 
     def _address(self, neighbour: str) -> str:
         return neighbour if "://" in neighbour else self.broker(neighbour).address
@@ -255,6 +269,9 @@ def _contradictions(topology: Topology) -> list[str]:
             for neighbour in broker.neighbours
             if "://" not in neighbour and neighbour not in names
         ]
+        backend = str(broker.sections.get("broker", {}).get("backend", ""))
+        if backend and "://" not in backend and backend not in names:
+            found.append(f"broker {broker.name}: no broker {backend} to be its back end")
         if broker.name in broker.neighbours:
             found.append(f"broker {broker.name}: its own neighbour")
     found += [f"client {c.name}: no broker {c.broker}" for c in topology.clients if c.broker not in names]

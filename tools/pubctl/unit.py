@@ -41,6 +41,7 @@ def print_() -> None:
     help="Address in a new configuration.  [127.0.0.1, ports from 7470]",
 )
 @click.option("--neighbour", multiple=True, metavar="URL", help="Neighbour in the new configurations.")
+@click.option("--channels", is_flag=True, help="The driver of channels, beside a back end on this host.")
 @click.option("--now", is_flag=True, help="Start them too.")
 @click.option("--root", type=click.Path(path_type=Path), default=Path("/"), help="Of the host's files.  [/]")
 @changes
@@ -48,6 +49,7 @@ def install(
     brokers: tuple[str, ...],
     listen: tuple[str, ...],
     neighbour: tuple[str, ...],
+    channels: bool,
     now: bool,
     root: Path,
     dry_run: bool,
@@ -66,7 +68,7 @@ def install(
         name: configuration(listen or (f"tcp://127.0.0.1:{PORT + index}",), neighbour)
         for index, name in enumerate(brokers)
     }
-    files = placed(root, executable(), texts)
+    files = placed(root, executable(), texts, channels)
     if not agreed(f"install units under {root}", dry_run, yes):
         rows = [{"path": str(file.path), "change": change(file)} for file in files]
     else:
@@ -75,7 +77,7 @@ def install(
         except PermissionError as error:
             raise Failure(f"{error.filename}: permission denied: run this as root", NOT_ALLOWED) from None
         if root == Path("/"):
-            take_over(brokers, now)
+            take_over(brokers, now, channels)
     show(lambda: Result(rows, COLUMNS))
 
 
@@ -98,13 +100,14 @@ def executable() -> Path:
     return Path(sys.executable).parent / "grapevined"
 
 
-def take_over(brokers: tuple[str, ...], now: bool) -> None:
+def take_over(brokers: tuple[str, ...], now: bool, channels: bool = False) -> None:
     """Have systemd read what was written, and enable the brokers."""
     if shutil.which("systemctl") is None or not Path("/run/systemd/system").is_dir():
         current().say("systemd does not run here: the files wait for it")
         return
     systemctl("daemon-reload")
     names = [f"grapevined@{name}.service" for name in brokers]
+    names += ["grapevine-channels.service"] if channels else []
     if names:
         systemctl("enable", "--quiet", "grapevined.target", *names)
     if names and now:
