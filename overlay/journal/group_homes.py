@@ -23,6 +23,7 @@ from overlay.journal.streams import Streams
 QUESTION = "group"
 ASK_S = 3.0
 AGAIN_S = 0.2
+KNOWN_MOST = 1_024  # groups whose home is remembered
 CLAIMED, HELD = "claimed", "held"
 Here = Callable[[float], None]  # it is to be at this broker
 Report = dict[str, Any]
@@ -116,7 +117,7 @@ class GroupHomes(Quiet):
         claimed = [report for report in others if report.get("state") == CLAIMED]
         if held:
             home = min(held, key=lambda report: int(report["id"]))
-            self.known[name] = str(home["name"])
+            self._remember(name, str(home["name"]))
             addresses = tuple(str(address) for address in home.get("addresses", ()))
             self._answer(name, "elsewhere", f"the group {name} is at {home['name']}", addresses)
         elif missing:
@@ -129,6 +130,11 @@ class GroupHomes(Quiet):
             self.core.timers.at(now + AGAIN_S, lambda later: self._ask(name, later))
         else:
             self._make(name, now)
+
+    def _remember(self, name: str, home: str) -> None:
+        if len(self.known) >= KNOWN_MOST:
+            del self.known[next(iter(self.known))]
+        self.known[name] = home
 
     def _make(self, name: str, now: float) -> None:
         self.known.pop(name, None)

@@ -297,8 +297,11 @@ class Groups(Quiet):
                     member.acknowledged, member.late = [], []
                     told.append((member.client, Acknowledged(stream, place[1], *said)))
         if told:
-            self.journal.when_kept(self.journal.next - 1, lambda now: self._tell(told))
+            self._when_on_disk(told)
         return ()
+
+    def _when_on_disk(self, told: list[tuple[Client, Acknowledged]]) -> None:
+        self.journal.when_kept(self.journal.next - 1, lambda now: self._tell(told))
 
     def _tell(self, told: list[tuple[Client, Acknowledged]]) -> None:
         for client, message in told:

@@ -29,6 +29,7 @@ from grapevine.wire.relocation import RoundTrip, RoundTripsAnswer, RoundTripsReq
 from tools.simulator.broker import took
 from tools.simulator.digest import Digest
 from tools.simulator.durable_reading import open_durable, read_durable
+from tools.simulator.members import Membership
 from tools.simulator.network import End, Host, Network
 from tools.simulator.record import Announced, Record
 from tools.simulator.world import World
@@ -65,6 +66,8 @@ class ClientHost(Host):
         self.waiting: deque[tuple[Mapping[str, Value], bytes]] = deque()  # the window was full
         self.durable_filter: Filter | None = None  # of the durable subscription that it reads
         self.reader: DurableReader | None = None
+        self.member: Membership | None = None  # of a group, and reads nothing else
+        self.asks = False  # whether what it publishes are requests
         self.durable = False  # whether it asks for what it publishes to be kept
         self.refusals = 0
         self._unread = 0
@@ -103,6 +106,8 @@ class ClientHost(Host):
         self.reader = None
         if self.durable_filter is not None:
             self.reader = open_durable(self.session, self.name, self.durable_filter)
+        if self.member is not None:
+            self.reader = self.member.open(self.session)
         self._dial()
 
     def stop(self) -> None:
@@ -167,7 +172,7 @@ class ClientHost(Host):
             sequence = session.next_sequence
             payload = self.record.published(self, sequence, attributes)
             try:
-                session.publish(attributes, payload, self.durable)
+                session.publish(attributes, payload, self.durable, asks=self.asks)
             except NotAllowed:
                 self.refusals += 1
                 self.record.cut(self, sequence, sequence, CUT_NOT_ALLOWED)
@@ -315,12 +320,16 @@ class ClientHost(Host):
             for cut in session.cuts:
                 self.record.cut(self, cut.first, cut.last, cut.reason)
             session.cuts.clear()
+        for cut in session.cuts.unanswerable:
+            self.record.unanswerable(self, cut.first, cut.last)
+        session.cuts.unanswerable.clear()
         settled = session.outgoing.settled_up_to
         if settled > self._settled_up_to:
             self.record.settled(self, self._settled_up_to + 1, settled)
             self._settled_up_to = settled
         if self.reader is not None:
-            read_durable(self, self.reader)
+            read = read_durable if self.member is None else self.member.read
+            read(self, self.reader)
         persisted = session.outgoing.persisted_up_to
         if self.durable and persisted > self._persisted_up_to:
             self.record.persisted(self, self._persisted_up_to + 1, persisted)
@@ -352,6 +361,10 @@ class ClientHost(Host):
             place.say(RoundTripsAnswer(request.number, self._round_trips(request)))
         elif event.what == "promoted":
             self._promote(session)
+        elif event.what == "elsewhere":
+            self.brokers = tuple(dict.fromkeys((*event.addresses, *self.brokers)))
+            self._choice, self._tries = 0, 0
+            self._lose_link()
         elif event.what in ("refused", "unanswered", "silent", "go-away"):
             self._tries += event.what != "silent"
             self._named = (*event.addresses, *self._named)

@@ -37,6 +37,7 @@ from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.tombstones import Tombstones
 from tools.simulator.apps import App
 from tools.simulator.disk_mutants import DISK_MUTANTS
+from tools.simulator.group_mutants import GROUP_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
 from tools.simulator.ring_mutants import RING_MUTANTS
 
@@ -292,6 +293,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "plane-dropped-early": _plane_dropped_early,
     "newer-sent": _newer_sent,
     **DISK_MUTANTS,
+    **GROUP_MUTANTS,
     **ONEHOP_MUTANTS,
     **RING_MUTANTS,
     "plan-forgotten": _plan_forgotten,

@@ -299,6 +299,14 @@ class Oracle:
         elif not record.cut and record.settled_at is None:
             self.violation(f"broker {broker} has lost publication {number} in silence")
 
+    def unanswerable(self, client: ClientHost, first: int, last: int) -> None:
+        """Its publisher was told that nobody has subscribed to these requests."""
+        numbers = self._by_sequence[client.index, client.life]
+        for sequence in range(first, last + 1):
+            if sequence in numbers and (owed := self.publications[numbers[sequence]].owed):
+                wanting = [counted.announced.life for counted, _ in owed]
+                self.violation(f"{client.name} hears of no responders for #{sequence}: {wanting} are there")
+
     def cut(self, client: ClientHost, first: int, last: int, reason: int) -> None:
         numbers = self._by_sequence[client.index, client.life]
         for sequence in range(first, last + 1):

@@ -110,6 +110,9 @@ class Durable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     publications: float = 1.0  # share of the publishers that ask for it
     segment_bytes: int = 20_000
     readers: float = 0.0  # share of the subscribers that have a durable subscription too
+    members: float = 0.0  # share of the subscribers that are members of a group and nothing else
+    groups: int = 1
+    asks: float = 0.0  # share of the publishers whose publications are requests
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,6 +32,7 @@ from tools.simulator.forms import FORMS
 from tools.simulator.journal import SimulatedJournal
 from tools.simulator.latency import latency
 from tools.simulator.matchers import matcher_named
+from tools.simulator.members import GroupWatch, Membership
 from tools.simulator.network import Network
 from tools.simulator.result import Result
 from tools.simulator.scenario import Scenario, draw, draw_float
@@ -72,6 +73,7 @@ class Simulation:
         self.oracle.strict |= strict
         self._strict = strict
         self.watcher = Watcher(self.oracle, scenario.validate_every)
+        self.groups = GroupWatch(self.oracle)
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
         self.brokers = self._make_brokers(world.stream("brokers"))
         self.apps = self._make_apps(world.stream("clients"))
@@ -189,16 +191,29 @@ class Simulation:
                 host.durable_filter = workload(load.kind).subscription(
                     self.world.stream(f"durable c{number}")
                 )
+            self._enrol(host, number, publishes)
         subscribes = not publishes or random.random() < clients.mixed
+        wanted = draw(clients.subscriptions, random) if subscribes else 0
         return App(
             host,
             workload(load.kind),
             self.world.stream(f"app c{number}"),
             load,
             publishes=publishes,
-            subscriptions=draw(clients.subscriptions, random) if subscribes else 0,
+            subscriptions=wanted if host.member is None else 0,
             every_s=draw_float(load.every_s, random),
         )
+
+    def _enrol(self, host: ClientHost, number: int, publishes: bool) -> None:
+        """Some ask, some are members of a group."""
+        durable, random = self.scenario.durable, self.world.stream(f"group c{number}")
+        assert durable is not None
+        if publishes:
+            host.asks = random.random() < durable.asks
+        elif random.random() < durable.members:
+            group = f"g{random.randrange(durable.groups)}"
+            filter = workload(self.scenario.load.kind).subscription(self.world.stream(f"filter of {group}"))
+            host.member = Membership(self.groups, group, filter, random)
 
     # --- running ------------------------------------------------------------------------------------
 
@@ -229,14 +244,15 @@ class Simulation:
             self.oracle.judge()
 
     def _collect_streams(self) -> None:
-        for broker in self.brokers:
-            if broker.core is not None:
-                self.oracle.streams.collect(broker.index, broker.core)
+        cores = [(broker, broker.core) for broker in self.brokers if broker.core is not None]
+        for broker, core in cores:
+            self.oracle.streams.collect(broker.index, core)
+        self.groups.judge((broker.name, core) for broker, core in cores)
 
     def _end_streams(self) -> None:
         """Administrators remove them, so that nothing may remain in the end."""
         for app in self.apps:
-            app.host.durable_filter = None
+            app.host.durable_filter = app.host.member = None
             if app.host.reader is not None and app.host.session is not None:
                 app.host.reader.ended = True
         for broker in self.brokers:
@@ -276,6 +292,7 @@ class Simulation:
     def settle(self) -> bool:
         """Heal everything and wait for rest; False is a violation of liveness."""
         self.faults.heal()
+        self.groups.calm = True
         for app in self.apps:
             app.active = False
         if self.world.run_while(self._restless, self.world.now + self.scenario.heal_s, STEP_S):
@@ -305,6 +322,7 @@ class Simulation:
                 unrest.append(f"{broker.name} has deliveries under way")
             if core.journal is not None and core.journal.contents.custody.items:
                 unrest.append(f"{broker.name} has custody of something")
+            unrest += self.groups.unrest(broker.name, core)
             missed = [peer.name for peer in core.peers.values() if peer.link is None]
             unrest += [f"{broker.name} misses {name}" for name in missed]
         return unrest + self.form.unrest(self)

@@ -97,6 +97,7 @@ MAPS = (
     "Moves._ended",
     "Permissions.granted",
     "Registry.brokers",
+    "GroupHomes.known",
     # Of a one-hop cluster: its members, their segments and loads, how long they took.
     "Cluster.",
     "Dialling._open",

@@ -15,12 +15,12 @@ ALONE_MOST = 1_024  # remembered: whoever asked has looked by then
 
 
 class Cuts:
-    __slots__ = ("_alone", "_entries", "acknowledged", "may_publish", "seen")
+    __slots__ = ("_entries", "acknowledged", "may_publish", "seen", "unanswerable")
 
     def __init__(self) -> None:
         self.may_publish = ""  # the filter that the broker names as this client's limit
         self._entries: list[Cut] = []
-        self._alone: list[Cut] = []  # requests that nobody is there to answer: told to who asked
+        self.unanswerable: list[Cut] = []  # requests that nobody is there to answer: told to who asked
         self.seen = 0  # of this epoch
         self.acknowledged = 0  # how many the broker knows to be seen
 
@@ -38,13 +38,13 @@ class Cuts:
         fresh = cuts[max(self.seen - first, 0) :]
         if fresh and first <= self.seen:
             self._entries += [cut for cut in fresh if cut.reason != CUT_NO_RESPONDERS]
-            self._alone += [cut for cut in fresh if cut.reason == CUT_NO_RESPONDERS]
-            del self._alone[:-ALONE_MOST]
+            self.unanswerable += [cut for cut in fresh if cut.reason == CUT_NO_RESPONDERS]
+            del self.unanswerable[:-ALONE_MOST]
             self.seen += len(fresh)
 
     def alone(self, sequence: int) -> bool:
         """Whether nobody was there to answer this request."""
-        return any(cut.first <= sequence <= cut.last for cut in self._alone)
+        return any(cut.first <= sequence <= cut.last for cut in self.unanswerable)
 
     def add(self, cut: Cut) -> None:
         """One that the broker never saw."""

@@ -1,0 +1,90 @@
+"""Named mistakes of groups and of requests (see mutants.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlay.data.client import Client
+from overlay.data.path import Publications
+from overlay.journal.cursor import Cursor
+from overlay.journal.group_homes import CLAIMED, GroupHomes
+from overlay.journal.groups import Group, Groups, Member
+from overlay.journal.readers import Place
+
+Replacement = tuple[Any, str, Any]
+
+
+def ack_of_anybody() -> list[Replacement]:
+    """Who holds a message does not matter: two may be told that theirs counts."""
+
+    def lax(self: Groups, group: Group, member: Member, cursor: Cursor, offset: int) -> None:
+        group.drop(offset)
+        cursor.acknowledge(offset)
+        member.acknowledged.append(offset)
+
+    return [(Groups, "_acknowledge", lax)]
+
+
+def counted_before_on_disk() -> list[Replacement]:
+    def hasty(self: Groups, told: Any) -> None:
+        self._tell(told)
+
+    return [(Groups, "_when_on_disk", hasty)]
+
+
+def claim_not_told() -> list[Replacement]:
+    report = GroupHomes._report
+
+    def silent(self: GroupHomes, argument: bytes) -> Any:
+        said = report(self, argument)
+        return None if said is not None and said["state"] == CLAIMED else said
+
+    return [(GroupHomes, "_report", silent)]
+
+
+def made_while_somebody_is_missing() -> list[Replacement]:
+    heard = GroupHomes._heard
+
+    def deaf(self: GroupHomes, name: str, reports: list[Any], now: float) -> None:
+        self.known.pop(name, None)
+        heard(self, name, [report for report in reports if not report.get("missing")], now)
+
+    return [(GroupHomes, "_heard", deaf)]
+
+
+def left_behind() -> list[Replacement]:
+    """What was under way to a member that goes stays under way to nobody."""
+
+    def forgetful(self: Groups, place: Place, client: Client, now: float) -> None:
+        group = self.groups.get(place)
+        if group is not None and (member := group.members.pop(client, None)) is not None:
+            for offset in list(member.holds):
+                group.drop(offset)
+            if not group.members:
+                self._end(place)
+
+    return [(Groups, "_part", forgetful)]
+
+
+def nobody_while_a_side_is_away() -> list[Replacement]:
+    answerable = Publications._answerable
+
+    def hasty(self: Publications, *said: Any) -> None:
+        whole, adopted = self.whole, self.adopted
+        self.whole, self.adopted = (lambda: True), None
+        try:
+            answerable(self, *said)
+        finally:
+            self.whole, self.adopted = whole, adopted
+
+    return [(Publications, "_answerable", hasty)]
+
+
+GROUP_MUTANTS = {
+    "group-ack-of-anybody": ack_of_anybody,
+    "group-counted-before-on-disk": counted_before_on_disk,
+    "group-claim-not-told": claim_not_told,
+    "group-made-while-somebody-is-missing": made_while_somebody_is_missing,
+    "group-left-behind": left_behind,
+    "nobody-while-a-side-is-away": nobody_while_a_side_is_away,
+}
