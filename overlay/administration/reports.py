@@ -161,10 +161,14 @@ class Reports(Quiet):
             **({"gone": self._gone()} if self.gone else {}),
         }
 
-    def _gone(self) -> list[Row]:
-        """Neighbours that were given up, with those behind them; whoever answers elsewhere is not gone."""
+    def given_up(self) -> list[str]:
+        """Neighbours that were lost, with those behind them; whoever answers elsewhere is not gone."""
         oldest = self.core.now - GONE_S
         self.gone = {name: since for name, since in self.gone.items() if since > oldest}
+        return list(self.gone)
+
+    def _gone(self) -> list[Row]:
+        self.given_up()
         return [{"name": name, "since": round(since, 3)} for name, since in self.gone.items()]
 
     def _state(self) -> str:

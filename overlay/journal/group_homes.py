@@ -4,12 +4,12 @@ A broker that is asked for a group it does not know asks the overlay; where ther
 there, where there is none the group is made here. Two brokers that are asked at once must not both make it:
 each *claims* the name before it asks, so at least one of the two hears of the other. The one with the lower
 id asks again until the other has it or has given way; the one with the higher id gives way unless it had
-heard of nobody. Nothing is made while somebody does not answer: it may be there.
+heard of nobody. Nothing is made while somebody does not answer or was given up for lost: it may be there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from grapevine.filters.printing import to_text
@@ -68,6 +68,7 @@ class GroupHomes(Quiet):
         self.claims: dict[str, list[Asker]] = {}  # names that this broker asks for
         self.made: set[str] = set()  # decided to be here; the cursor follows
         self.known: dict[str, str] = {}  # name of the broker where a group was last found
+        self.given_up: Callable[[], Iterable[str]] = lambda: ()  # brokers that were lost; set by profiles
         census.reporters[QUESTION] = self._report
 
     def attach(self, core: Core) -> None:
@@ -80,11 +81,12 @@ class GroupHomes(Quiet):
                 return stream
         return None
 
-    def _report(self, argument: bytes) -> Report | None:
+    def _report(self, argument: bytes) -> Report:
         name = argument.decode("utf-8", "replace")
+        report = {**self.census.brief(), "given_up": list(self.given_up())}
         if name in self.made or self.find(name) is not None:
-            return {**self.census.brief(), "state": HELD, "addresses": list(self.addresses)}
-        return {**self.census.brief(), "state": CLAIMED} if name in self.claims else None
+            return {**report, "state": HELD, "addresses": list(self.addresses)}
+        return {**report, "state": CLAIMED} if name in self.claims else report
 
     # --- asking ---------------------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class GroupHomes(Quiet):
 
     def _heard(self, name: str, reports: list[Report], now: float) -> None:
         others = [report for report in reports if report["id"] != self.core.id]
-        missing = sorted(str(report["name"]) for report in others if report.get("missing"))
+        missing = _missing(reports)
         held = [report for report in others if report.get("state") == HELD]
         claimed = [report for report in others if report.get("state") == CLAIMED]
         if held:
@@ -152,3 +154,11 @@ class GroupHomes(Quiet):
         for asker in self.claims.pop(name):
             answer = StreamState(asker.message.request, outcome, text=text, addresses=addresses)
             self.core.tell(answer, asker.client)
+
+
+def _missing(reports: list[Report]) -> list[str]:
+    """Who does not answer, or was given up by somebody and has not come back elsewhere."""
+    answered = {str(report["name"]) for report in reports if not report.get("missing")}
+    silent = {str(report["name"]) for report in reports if report.get("missing")}
+    given_up = {str(name) for report in reports for name in report.get("given_up", ())}
+    return sorted((silent | given_up) - answered)

@@ -256,6 +256,8 @@ def tree_broker(
     moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(contact))
     moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
     on_disk = durable(settings, opened, publications, router, readiness, census, addresses)
+    for homes in (each for each in on_disk if isinstance(each, GroupHomes)):
+        homes.given_up = reports.given_up
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.

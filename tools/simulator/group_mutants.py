@@ -37,7 +37,7 @@ def claim_not_told() -> list[Replacement]:
 
     def silent(self: GroupHomes, argument: bytes) -> Any:
         said = report(self, argument)
-        return None if said is not None and said["state"] == CLAIMED else said
+        return {**said, "state": ""} if said.get("state") == CLAIMED else said
 
     return [(GroupHomes, "_report", silent)]
 

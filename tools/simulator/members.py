@@ -34,7 +34,11 @@ class GroupWatch:
         self.oracle = oracle
         self.calm = False  # the faults are over: everybody works
         self.given: dict[Place, set[int]] = {}
+        self.base: dict[Place, int] = {}  # offsets up to here were before the group
         self.counted: dict[Place, dict[int, tuple[Life, float]]] = {}
+
+    def opened(self, place: Place, acknowledged: int) -> None:
+        self.base[place] = min(acknowledged, self.base.get(place, acknowledged))
 
     def take(self, place: Place, life: Life, since: float, offsets: Iterable[int]) -> None:
         """A member that is attached since then is given these."""
@@ -64,7 +68,9 @@ class GroupWatch:
             for name, version, end, _ in _groups(core):
                 if homes.setdefault(name, broker) != broker:
                     self.oracle.violation(f"the group {name} is at {homes[name]} and at {broker}")
-                missed = set(range(1, end)) - self.given.get((broker, name, version), set())
+                place = (broker, name, version)
+                first = self.base.get(place, end) + 1
+                missed = set(range(first, end)) - self.given.get(place, set())
                 if missed:
                     some = f"{sorted(missed)[:5]} of {len(missed)}"
                     self.oracle.violation(f"{broker} has given nobody {some} for the group {name}")
@@ -97,10 +103,11 @@ class Membership:
     def read(self, host: ClientHost, reader: DurableReader) -> None:
         if reader.state is None:
             return
+        place = (reader.home, self.wanted.name, reader.version)
         if reader.state is not self._state:
             self._state, self._since = reader.state, host.world.now
+            self.watch.opened(place, reader.state.acknowledged)
         host.record.stream_opened(host, reader)
-        place = (reader.home, self.wanted.name, reader.version)
         life = (host.index, host.life)
         while reader.counted:
             self.watch.count(place, life, reader.counted.popleft())

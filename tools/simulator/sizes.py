@@ -98,6 +98,9 @@ MAPS = (
     "Permissions.granted",
     "Registry.brokers",
     "GroupHomes.known",
+    "Balance.placement",
+    "BalanceVerbs._answers",
+    "Registry.brokers",
     # Of a one-hop cluster: its members, their segments and loads, how long they took.
     "Cluster.",
     "Dialling._open",

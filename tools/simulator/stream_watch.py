@@ -71,8 +71,9 @@ class StreamWatch:
             place = (broker, stream.body.name, stream.body.version)
             if (known := self._streams.get(place)) is None or journal is None:
                 continue
+            needed = min((cursor.oldest() for _, cursor in stream.cursors.values()), default=1)
             for offset, number in self._given[place].items():
-                if offset < stream.log.first:  # it was there, and is acknowledged
+                if offset < needed:  # it was there, and is acknowledged
                     self.oracle.in_stream(known, number)
             order: dict[tuple[int, int], int] = {}
             for offset, publication in self._contents(journal, stream.log.pieces(1, stream.log.next)):
