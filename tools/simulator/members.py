@@ -1,5 +1,5 @@
 """Members of groups in the simulator: they take, work for a while, acknowledge, refuse, and are sometimes too
-late. What must hold is judged here (DECISIONS 43):
+late. What must hold is judged here:
 
 * a group has one home;
 * an acknowledgement counts for one member: nobody else is ever told that the same message counted;
