@@ -68,6 +68,7 @@ class Reports(Quiet):
         publications: Publications,
         attachments: Attachments,
     ) -> None:
+        self.census = census
         self.members = members
         self.listing = listing
         self.publications = publications

@@ -21,6 +21,7 @@ from grapevine.wire.messages import (
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
     DURABLE,
+    RESENT,
     TRACED,
     Batch,
     ExtendedPublish,
@@ -128,9 +129,10 @@ class Publications(Quiet):
 
     def _answerable(self, client: Client, publications: list[Publication], record: Settling) -> None:
         """Requests that nobody here or behind any link has subscribed to are told at once. Nothing is said
-        while a side is unknown: somebody may be there."""
+        while a side is unknown, nor of what is sent again or is kept: somebody may be there, or may have
+        been."""
         if self.adopted is None and self.whole():
-            asking = [p for p in publications if p.flags & ASKS]
+            asking = [p for p in publications if p.flags & (ASKS | RESENT | DURABLE) == ASKS]
             alone = (p for p in asking if not self.route(client, p.attributes).fan.reaches)
             record.cuts += cuts_of(alone, CUT_NO_RESPONDERS)
 

@@ -98,7 +98,7 @@ def durable(
     publications: Publications,
     router: TreeRouter,
     readiness: Readiness,
-    census: Census,
+    reports: Reports,
     addresses: tuple[str, ...],
 ) -> tuple[Behaviour, ...]:
     """Nothing without a journal: then nothing is ever persisted."""
@@ -106,9 +106,10 @@ def durable(
         return ()
     journal = Journal(settings.journal, opened)
     streams = Streams(settings.streams, journal, router)
-    commands = StreamCommands(census, streams)
+    commands = StreamCommands(reports.census, streams)
     holding, stand_ins = Holding(journal, publications), StandIns(journal, router, readiness)
-    readers, homes = Readers(streams, router), GroupHomes(streams, census, addresses)
+    readers, homes = Readers(streams, router), GroupHomes(streams, reports.census, addresses)
+    homes.given_up = reports.given_up
     groups = Groups(readers, homes)
     return journal, holding, stand_ins, streams, readers, homes, groups, commands
 
@@ -255,9 +256,7 @@ def tree_broker(
     contact = Contact(handshake, census, coordinator, coordinator_address)
     moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(contact))
     moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
-    on_disk = durable(settings, opened, publications, router, readiness, census, addresses)
-    for homes in (each for each in on_disk if isinstance(each, GroupHomes)):
-        homes.given_up = reports.given_up
+    on_disk = durable(settings, opened, publications, router, readiness, reports, addresses)
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.
