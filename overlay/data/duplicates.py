@@ -89,6 +89,22 @@ class SeenWindow(LastSeen):
         self._bits[source] = bits | bit
         return True
 
+    def has(self, source: Source, sequence: int) -> bool:
+        """Whether it was delivered here; what is older than the window was."""
+        behind = self.last.get(source, 0) - sequence
+        return behind >= WINDOW or (behind >= 0 and bool(self._bits.get(source, 0) >> behind & 1))
+
     def forget(self, source: Source) -> None:
         self.last.pop(source, None)
         self._bits.pop(source, None)
+
+
+class OrderedWindow(SeenWindow):
+    """Ordered, and one that newer ones have overtaken is told from one that was delivered: where a dispatcher
+    has cut an older one and sent newer ones, and the publisher sends all of them again elsewhere, the older
+    one is neither a duplicate nor can it be delivered any more."""
+
+    __slots__ = ()
+
+    def first(self, source: Source, sequence: int) -> bool:
+        return sequence > self.last.get(source, 0) and super().first(source, sequence)

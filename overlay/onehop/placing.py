@@ -7,8 +7,9 @@
   every home's, not older than the home has said.
 * When the link to a matcher goes down, every dispatcher that can be reached is sent from which registration
   on the matcher counts (Avoid), and says so. A subscription is confirmed when every matcher that it meets has
-  it, and every dispatcher has said so of those that cannot be reached. What is confirmed later than that
-  cannot be missed by an answer under an old registration; what the next registration has is complete.
+  it, and every dispatcher that is not given up has said so of those that cannot be reached: one whose link is
+  down is waited for (DECISIONS 4). What is confirmed later than that cannot be missed by an answer under an
+  old registration; what the next registration has is complete.
 * A dispatcher that comes later is sent the same when its link comes up, before it counts.
 """
 
@@ -170,7 +171,7 @@ class Placing(Quiet):
 
     def _unsafe(self) -> bool:
         """Whether some dispatcher may still believe a matcher under a registration that has ended."""
-        dispatchers = [member.id for member in self.cluster.dispatchers() if member.reachable]
+        dispatchers = [member.id for member in self.cluster.dispatchers()]
         return any(
             self._acknowledged.get((matcher, dispatcher), 0) < registration.number
             for matcher, registration in self.at.items()
@@ -249,6 +250,7 @@ class Placing(Quiet):
             self._unacknowledged = {
                 stamp: sent for stamp, sent in self._unacknowledged.items() if sent[1] != session.id
             }
+            self._confirm_all(now)
 
     def registration_at(self, matcher: int) -> int:
         """From which registration on the matcher's answers have our own clients; 0: none yet."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import chain
 
 from grapevine.wire.messages import CUT_LINK_LOST, Batch, HomeBatch, Publication
+from overlay.data.duplicates import OrderedWindow, SeenWindow
 from overlay.data.local import LocalSubscriptions
 from overlay.data.path import Publications, Used
 from overlay.data.router import Router
@@ -30,6 +31,7 @@ class OneHopPublications(Publications):
         placing: Placing,
     ) -> None:
         super().__init__(router, local, ordered)
+        self.seen: SeenWindow = OrderedWindow() if ordered else SeenWindow()
         self.cluster, self.placing = cluster, placing
 
     def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
@@ -42,7 +44,7 @@ class OneHopPublications(Publications):
         peer.received_total += len(batch.publications) - repeated
         for publication, clients in zip(batch.publications[repeated:], batch.clients[repeated:]):
             publication.hops += 1
-            self._deliver(peer, publication, clients, used, now)
+            self._deliver(peer, publication, clients, record, used, now)
         self.hold(used, peer, record)
 
     def release(self, side: Lane, run: list[tuple[Publication, Homes]], record: Settling, now: float) -> None:
@@ -56,7 +58,7 @@ class OneHopPublications(Publications):
                 elif incarnation < member.incarnation:
                     continue  # these clients went with its earlier life
                 elif member is self.cluster.itself:
-                    self._deliver(side, publication, clients, used, now)
+                    self._deliver(side, publication, clients, record, used, now)
                 else:
                     member.out.queue.append(publication)
                     member.out.ids.append(clients)
@@ -67,7 +69,15 @@ class OneHopPublications(Publications):
             session.out.hold(record)
         self.core.dirty |= sessions
 
-    def _deliver(self, side: Lane, publication: Publication, packed: bytes, used: Used, now: float) -> None:
+    def _deliver(
+        self,
+        side: Lane,
+        publication: Publication,
+        packed: bytes,
+        record: Settling,
+        used: Used,
+        now: float,
+    ) -> None:
         live = self.placing.live  # a matcher may have copies of who has gone
         deliveries = [one for one in unpack_clients(packed) if one[0] in live]
         if not deliveries:
@@ -81,6 +91,8 @@ class OneHopPublications(Publications):
             self.delivered += len(deliveries)
         else:
             self.duplicates += len(deliveries)
+            if not self.seen.has(source, publication.sequence):
+                record.cuts += cuts_of([publication], CUT_LINK_LOST)
         if source not in self.router.sources:
             self.seen.forget(source)
         if self.log is not None:

@@ -17,6 +17,7 @@ from overlay.data.delivery_log import DeliveryLog
 from overlay.data.local import LocalSubscriptions
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
+from overlay.onehop.adopting import Adopting
 from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.commands import OneHopCommands
@@ -77,7 +78,7 @@ def from_start(start: Start) -> Core:
     log = DeliveryLog(start.settings.delivery_log, publications)
     # The cluster hears of a link first and says who we are; the others hear of it when the other side has.
     links = (handshake, cluster.members, cluster, Verdicts(cluster), census)
-    tables = (placing, router, reporting, *matching, publications, asking)
+    tables = (placing, router, reporting, *matching, publications, asking, Adopting(cluster, publications))
     clients = (log, attachments, requests, *fed, watching, leaving, commands)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     core.assemble((*links, *tables, *clients, *answers))
