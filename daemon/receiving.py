@@ -72,7 +72,7 @@ def _refusal(message: Message) -> Message | None:
 
 
 def _lane(batch: Batch) -> int:
-    return batch.lane if isinstance(batch, LaneBatch) else 0
+    return batch.lane if isinstance(batch, LaneBatch | HomeBatch) else 0
 
 
 def _address(frame: zmq.Frame) -> str:

@@ -74,7 +74,7 @@ class Sender:
             elif isinstance(batch, LaneBatch):
                 write_lane(buffer, *head, batch.lane, batch.exclusions)
             elif isinstance(batch, HomeBatch):
-                write_home(buffer, *head, batch.clients)
+                write_home(buffer, *head, batch.clients, batch.lane)
             else:
                 write_batch(buffer, *head)
             size = len(buffer)

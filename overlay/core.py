@@ -21,6 +21,7 @@ from grapevine.wire.messages import (
     PROTOCOL,
     Batch,
     Command,
+    HomeBatch,
     LaneBatch,
     LaneMarks,
     Marks,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from overlay.journal.journal import Journal
 
 Granted = Callable[[int], tuple[Filter, Filter]]  # by the number of the link
+
+LANED = (LaneBatch, HomeBatch)  # batches that name their lane
 
 
 class Core(Lifecycle):
@@ -123,7 +126,7 @@ class Core(Lifecycle):
             self.send(Reset(), link)
         elif isinstance(batch, Batch) is not isinstance(session, Remote):
             self.refuse("kind")
-        elif (lane := session.lane(batch.lane) if isinstance(batch, LaneBatch) else session) is None:
+        elif (lane := session.lane(batch.lane) if isinstance(batch, LANED) else session) is None:
             self.refuse("lane")
         elif (repeated := lane.incoming.take(batch.first, len(batch.publications))) < 0:
             self.refuse("position")

@@ -117,6 +117,8 @@ def _onehop(settings: Settings) -> Found:
         yield "onehop.dimensions", f"1 to {DIMENSIONS_MAX} attributes, such as those most often asked for"
     if len(set(onehop.dimensions)) != len(onehop.dimensions):
         yield "onehop.dimensions", "an attribute stands here twice"
+    if onehop.delivery == "matcher" and settings.overlay.ordered:
+        yield "onehop.delivery", '"matcher" keeps no order: set overlay.ordered = false, or leave "ask"'
     for address in onehop.seeds:
         if mistake := address_mistake(address, listening=False):
             yield "onehop.seeds", mistake

@@ -131,6 +131,14 @@ class Onehop(Section, frozen=True):
         Literal["partition", "replicate", "first"],
         key("matchers hold parts; or everything; or parts of the first dimension only", cluster=True),
     ] = "partition"
+    delivery: Annotated[
+        Literal["ask", "matcher"],
+        key(
+            "a matcher answers and the publisher's dispatcher forwards; or the matcher forwards itself, in no"
+            " order",
+            cluster=True,
+        ),
+    ] = "ask"
     window: Annotated[int, key("publications that one matcher is asked about at a time", ge=1)] = (
         _ONEHOP.window
     )

@@ -140,12 +140,12 @@ def flush_batches(lane: Lane) -> None:
 
 
 def _batch(lane: int, head: tuple[int, int, int, int, int], chunk: Chunk) -> Batch:
+    if chunk.ids:
+        return HomeBatch(*head, chunk.publications, chunk.ids, lane)
     if lane:
         return LaneBatch(*head, chunk.publications, lane, list(chunk.exclusions))
     if chunk.exclusions:
         return ExcludingBatch(*head, chunk.publications, list(chunk.exclusions))
-    if chunk.ids:
-        return HomeBatch(*head, chunk.publications, chunk.ids)
     return Batch(*head, chunk.publications)
 
 

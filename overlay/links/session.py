@@ -174,6 +174,10 @@ class Remote(Session):
     def every_lane(self) -> tuple[Lane, ...]:
         return (self, *self.lanes.values()) if self.lanes else (self,)
 
+    def window_of(self, lane: Lane) -> int:
+        """What the other side takes unsettled on it."""
+        return self.window if lane is self else self.window // LANE_SHARE or 1
+
     # --- epochs ---------------------------------------------------------------------------------------
 
     def begin_epoch(self, epoch: int) -> None:

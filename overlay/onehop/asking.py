@@ -23,6 +23,7 @@ from grapevine.wire.onehop import Ask, Matched, Registered
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.client import Client
+from overlay.links.lane import Lane
 from overlay.links.session import Session
 from overlay.links.settling import Settling, cuts_of
 from overlay.onehop.cluster import Cluster
@@ -38,6 +39,14 @@ from overlay.onehop.values import values_of
 ASKED = 256  # publications in one question: a piece of a matcher's work
 AGAIN_S = 0.05
 USUAL = 8.0  # times a matcher's usual answer before it is passed over
+
+
+NEVER = (1 << 64) - 1  # a registration that nobody gives: we have none there yet
+
+
+def has_all(registered: Iterable[Registered], needed: Iterable[Registered]) -> bool:
+    found = {one.home: one.registration for one in registered}
+    return all(found.get(one.home, 0) >= one.registration for one in needed)
 
 
 class Question(NamedTuple):
@@ -84,7 +93,7 @@ class Asking(Quiet):
         if not publications:
             record.release()
             return
-        stage = self._stage(client)
+        stage = self._stage((client.id, client.incarnation), client)
         group = Group(record, len(publications))
         for publication in publications:
             slot = Slot(publication, self._values(publication), group, stage, now)
@@ -104,11 +113,10 @@ class Asking(Quiet):
             self.core.refuse("attributes")
             return None
 
-    def _stage(self, client: Client) -> Stage:
-        source = client.id, client.incarnation
+    def _stage(self, source: Source, side: Lane) -> Stage:
         stage = self.stages.get(source)
         if stage is None:
-            stage = self.stages[source] = Stage(source, client, self.ordered)
+            stage = self.stages[source] = Stage(source, side, self.ordered)
         return stage
 
     # --- out to matchers ---------------------------------------------------------------------------------
@@ -150,15 +158,19 @@ class Asking(Quiet):
             if not member.reachable:
                 self._ask_again(slots, now)
                 continue
-            for start in range(0, len(slots), ASKED):
-                part = slots[start : start + ASKED]
-                number = next(self._numbers)
-                self.questions[number] = Question(candidate, part, now)
-                self.asked += len(part)
-                member.tell(Ask(number, candidate.dimension, [slot.publication.attributes for slot in part]))
+            self.asked += len(slots)
+            self._put(member, candidate, slots, now)
         if not self._watch_set and self.questions:
             self._watch_set = True
             self.core.timers.at(now + self.settings.hedge_s / 2, self._watch)
+
+    def _put(self, member: Member, candidate: Candidate, slots: list[Slot], now: float) -> None:
+        """The question itself."""
+        for start in range(0, len(slots), ASKED):
+            part = slots[start : start + ASKED]
+            number = next(self._numbers)
+            self.questions[number] = Question(candidate, part, now)
+            member.tell(Ask(number, candidate.dimension, [slot.publication.attributes for slot in part]))
 
     # --- answers ----------------------------------------------------------------------------------------
 
@@ -202,16 +214,17 @@ class Asking(Quiet):
 
     def _believed(self, member: Member, registered: Iterable[Registered]) -> bool:
         """Whether the answer has every subscription that counts for us."""
-        found = {one.home: one.registration for one in registered}
+        return has_all(registered, self.needs(member))
+
+    def needs(self, member: Member) -> tuple[Registered, ...]:
+        """The homes, and under which registration at the least, whose subscriptions count for us."""
         own = self.placing.registration_at(member.id)
-        if not own or found.get(self.core.id, 0) < own:
-            return False
+        needed = [Registered(self.core.id, own or NEVER)]
         for other in self.cluster.dispatchers():
             if other.counts:
-                needed = max(self.placing.least.get((member.id, other.id), 0), other.incarnation << 20)
-                if found.get(other.id, 0) < needed:
-                    return False
-        return True
+                least = self.placing.least.get((member.id, other.id), 0)
+                needed.append(Registered(other.id, max(least, other.incarnation << 20)))
+        return tuple(needed)
 
     def _ask_again(self, slots: Iterable[Slot], now: float) -> None:
         for slot in slots:
@@ -278,15 +291,18 @@ class Asking(Quiet):
 
     def link_down(self, session: Session, now: float) -> None:
         if isinstance(session, Member):
-            mine = [n for n, q in self.questions.items() if q.candidate.matcher == session.id]
-            slots: list[Slot] = []
-            for number in mine:
-                slots += self.questions.pop(number).slots
-            self._unanswered.pop(session.id, None)
-            self._silent.discard(session.id)
-            for candidate in [one for one in self._queued if one.matcher == session.id]:
-                slots += self._queued.pop(candidate)
-            self._ask_again(slots, now)
+            self._ask_again(self._forget_questions(session), now)
+
+    def _forget_questions(self, member: Member) -> list[Slot]:
+        """All that this matcher was asked or was to be asked."""
+        slots: list[Slot] = []
+        for number in [n for n, q in self.questions.items() if q.candidate.matcher == member.id]:
+            slots += self.questions.pop(number).slots
+        self._unanswered.pop(member.id, None)
+        self._silent.discard(member.id)
+        for candidate in [one for one in self._queued if one.matcher == member.id]:
+            slots += self._queued.pop(candidate)
+        return slots
 
     def link_lost(self, session: Session, now: float) -> None:
         """A dispatcher is given up: whether its clients were owed what is not answered yet is not known any
@@ -308,7 +324,7 @@ class Asking(Quiet):
             while end < len(slots) and slots[end].group is group:
                 end += 1
             run = [(slot.publication, slot.matches or {}) for slot in slots[start:end]]
-            self.publications.release(stage.client, run, group.record, now)
+            self.publications.release(stage.side, run, group.record, now)
             group.release(end - start)
             start = end
         if not stage.slots:

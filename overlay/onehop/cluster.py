@@ -154,8 +154,9 @@ class Cluster(Quiet):
         assert isinstance(session, Member)
         if session.known_as not in (0, hello.incarnation):
             # What was for clients of its earlier life has nobody to go to.
-            session.out.give_up()
-            session.out.new_epoch(session.window)
+            for lane in session.every_lane():
+                lane.out.give_up()
+                lane.out.new_epoch(session.window_of(lane))
         session.known_as = hello.incarnation
         session.entry, session.tabled = None, False
         session.trusted = not self.roles & DISPATCHER  # only dispatchers tell each other about registrations

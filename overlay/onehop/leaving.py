@@ -54,4 +54,5 @@ class Leaving(Quiet):
         if self.handover is not None and not self.handover.gone:
             return True
         peers = self.core.peers.values()
-        return any(peer.out.unsettled or peer.incoming.records for peer in peers)
+        lanes = [lane for peer in peers for lane in peer.every_lane()]
+        return any(lane.out.unsettled or lane.incoming.records for lane in lanes)

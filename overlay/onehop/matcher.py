@@ -28,6 +28,7 @@ from grapevine.wire.onehop import (
     Matched,
     Place,
     Placed,
+    Registered,
     Remove,
     Segments,
     Span,
@@ -224,6 +225,9 @@ class Matching(Quiet):
         return self._working
 
     def _answer(self, member: Member, ask: Ask, now: float) -> None:
+        member.tell(self.match(ask))
+
+    def match(self, ask: Ask) -> Matched:
         refused: list[int] = []
         contents = list(self._ours(ask, refused))
         matches = self.sets.match(ask.dimension, contents)
@@ -233,8 +237,11 @@ class Matching(Quiet):
         self.effort_s += cost_s
         self.answered += len(contents)
         self.refused += len(refused)
-        registered = self.sets.registered(self.entry_number)
-        member.tell(Matched(ask.number, registered, matches, refused, self.load()))
+        return Matched(ask.number, self.registered(), matches, refused, self.load())
+
+    def registered(self) -> tuple[Registered, ...]:
+        """The homes for which answers are complete."""
+        return self.sets.registered(self.entry_number)
 
     def _ours(self, ask: Ask, refused: list[int]) -> Iterator[tuple[int, Attributes]]:
         name, spans = self.dimensions[ask.dimension], self.entry.segments[ask.dimension]

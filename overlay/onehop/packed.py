@@ -10,6 +10,21 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 
 _HEAD = Struct("<II")
+_QUESTION = Struct("<III")
+_ASKED = 0xFFFFFFFF  # no client has this number
+
+
+def pack_question(number: int, dimension: int) -> bytes:
+    """In the place of the clients: whoever gets this is to find them, by its set of this dimension."""
+    return _QUESTION.pack(_ASKED, number, dimension)
+
+
+def unpack_question(packed: bytes) -> tuple[int, int] | None:
+    """Number and dimension; None: these are clients."""
+    if len(packed) != _QUESTION.size:
+        return None
+    asked, number, dimension = _QUESTION.unpack(packed)
+    return (number, dimension) if asked == _ASKED else None
 
 
 def pack_clients(clients: Iterable[tuple[int, bytes]]) -> bytes:

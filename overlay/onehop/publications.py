@@ -16,6 +16,8 @@ from overlay.data.router import Router
 from overlay.links.lane import Lane
 from overlay.links.settling import Settling, cuts_of
 from overlay.onehop.cluster import Cluster
+from overlay.onehop.matcher import Matching
+from overlay.onehop.member import Member
 from overlay.onehop.packed import unpack_clients
 from overlay.onehop.placing import Placing
 from overlay.onehop.stage import Homes
@@ -33,6 +35,7 @@ class OneHopPublications(Publications):
         super().__init__(router, local, ordered)
         self.seen: SeenWindow = OrderedWindow() if ordered else SeenWindow()
         self.cluster, self.placing = cluster, placing
+        self.matching: Matching | None = None  # of a broker that is a matcher too
 
     def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         """From a publisher's dispatcher, for clients of ours."""
@@ -47,6 +50,9 @@ class OneHopPublications(Publications):
             self._deliver(peer, publication, clients, record, used, now)
         self.hold(used, peer, record)
 
+    def lane_to(self, home: Member) -> Lane:
+        return home
+
     def release(self, side: Lane, run: list[tuple[Publication, Homes]], record: Settling, now: float) -> None:
         """A client's publications, whose homes are known now, in order."""
         used: Used = []
@@ -60,9 +66,10 @@ class OneHopPublications(Publications):
                 elif member is self.cluster.itself:
                     self._deliver(side, publication, clients, record, used, now)
                 else:
-                    member.out.queue.append(publication)
-                    member.out.ids.append(clients)
-                    used.append((member,))
+                    lane = self.lane_to(member)
+                    lane.out.queue.append(publication)
+                    lane.out.ids.append(clients)
+                    used.append((lane,))
                     self.forwarded += 1
         sessions = dict.fromkeys(chain.from_iterable(used))
         for session in sessions:

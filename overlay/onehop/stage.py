@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from grapevine.filters.normal import Value
 from grapevine.wire.messages import Publication
-from overlay.data.client import Client
+from overlay.links.lane import Lane
 from overlay.links.settling import Settling
 from overlay.onehop.segments import Candidate
 
@@ -52,10 +52,10 @@ class Slot:
 
 
 class Stage:
-    __slots__ = ("_ordered", "_ready", "client", "slots", "source")
+    __slots__ = ("_ordered", "_ready", "side", "slots", "source")
 
-    def __init__(self, source: Source, client: Client, ordered: bool) -> None:
-        self.source, self.client = source, client
+    def __init__(self, source: Source, side: Lane, ordered: bool) -> None:
+        self.source, self.side = source, side  # where it comes from: its client, as a rule
         self._ordered = ordered
         self.slots: deque[Slot] = deque()  # not released, oldest first; unordered: not answered
         self._ready: list[Slot] = []

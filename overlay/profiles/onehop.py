@@ -21,6 +21,7 @@ from overlay.onehop.adopting import Adopting
 from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.commands import OneHopCommands
+from overlay.onehop.delivering import MatcherDelivery, MatcherPublications
 from overlay.onehop.effort import Effort
 from overlay.onehop.handover import Handover
 from overlay.onehop.leaving import Leaving
@@ -53,9 +54,11 @@ def from_start(start: Start) -> Core:
     local = LocalSubscriptions(start.matcher)
     placing = Placing(cluster)
     router = OneHopRouter(cluster, placing, local)
-    publications = OneHopPublications(router, local, start.settings.overlay.ordered, cluster, placing)
+    by_matchers = settings.delivery == "matcher"
+    path = MatcherPublications if by_matchers else OneHopPublications
+    publications = path(router, local, start.settings.overlay.ordered, cluster, placing)
     reporting = Reporting(cluster)
-    asking = Asking(cluster, placing, reporting, publications)
+    asking = (MatcherDelivery if by_matchers else Asking)(cluster, placing, reporting, publications)
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
     requests = Requests(attachments, router)
     census = Census(directly(core))
@@ -69,6 +72,7 @@ def from_start(start: Start) -> Core:
     if roles & MATCHER:
         matcher = Matching(cluster, start.matcher, Effort())
         reporting.measure = matcher.measure
+        publications.matching = matcher
         handover = Handover(cluster, matcher, reporting, settings.placement)
         matching = [matcher, handover]
     watching = Watching(cluster, asking, reporting)

@@ -8,6 +8,8 @@ from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
 from tools.simulator.scenario import find
 from tools.simulator.seeds import simulate
 
+ONE_LANE = "home-batches-on-the-first-lane"
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_without_faults(seed: int) -> None:
@@ -29,6 +31,20 @@ def test_one_seed_with_every_frame_encoded() -> None:
     assert result.ok, [result.replay(), *result.violations]
 
 
-@pytest.mark.parametrize("name", ONEHOP_MUTANTS)
+@pytest.mark.parametrize("seed", [1, 3, 4])
+def test_matchers_that_forward_themselves(seed: int) -> None:
+    """1 found publications taken back from a matcher that had sent them to a dispatcher lost meanwhile."""
+    result = simulate(find("onehop-matcher"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
+
+
+def test_one_lane_halts() -> None:
+    """The same run comes to rest on two lanes and never on one."""
+    assert simulate(find("onehop-lanes"), "", None, 0).ok
+    halted = simulate(find("onehop-lanes"), ONE_LANE, None, 0)
+    assert "no rest" in halted.violations[0]
+
+
+@pytest.mark.parametrize("name", [name for name in ONEHOP_MUTANTS if name != ONE_LANE])
 def test_mutant_is_caught(name: str) -> None:
     assert any(not simulate(find("onehop-faults"), name, None, seed).ok for seed in range(50)), name

@@ -8,6 +8,7 @@ each set holds what brute force over all homes' subscriptions says.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from grapevine.filters.normal import Filter
@@ -19,7 +20,9 @@ from overlay.onehop.placing import Placing
 from overlay.onehop.segments import is_gone, touches
 from overlay.onehop.values import ranges_of
 from tools.simulator.broker import BrokerHost
+from tools.simulator.oracle import Oracle
 from tools.simulator.reach import Edge, Reach, edge
+from tools.simulator.world import World
 
 if TYPE_CHECKING:
     from tools.simulator.simulation import Simulation
@@ -43,6 +46,20 @@ class DirectReach(Reach):
         if start == end:
             return ()
         return (edge(start, end),) if end in self.held.get(start, ()) else None
+
+
+class ClusterOracle(Oracle):
+    """A session is between two lives: who has crashed is connected with nobody until it is met again, also
+    while others still hold what was for its former life (whose clients are told a gap)."""
+
+    def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
+        super().__init__(world, broker_index, judge_every)
+        self.reach = DirectReach()
+
+    def broker_crashed(self, broker: int) -> None:
+        super().broker_crashed(broker)
+        for other in list(self.reach.held.get(broker, ())):
+            self.reach.drop(broker, other)
 
 
 ROLES = (MATCHER, DISPATCHER, MATCHER, DISPATCHER, MATCHER, BOTH, MATCHER, DISPATCHER, MATCHER, BOTH)

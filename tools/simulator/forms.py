@@ -12,7 +12,6 @@ import msgspec
 from overlay.settings import CoreSettings
 from overlay.tree.tombstones import Tombstones
 from tools.simulator import cluster, tables
-from tools.simulator.excusing import ExcusingOracle
 from tools.simulator.faults import AIMS, ONEHOP_AIMS, FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.ring import RingForm
@@ -117,6 +116,9 @@ class ClusterForm:
         return msgspec.structs.replace(settings, tree=tree, onehop=onehop)
 
     def roles(self, scenario: Scenario, number: int) -> frozenset[str]:
+        """Where matchers forward, everybody has both: only then do two brokers fill each other's windows."""
+        if scenario.onehop.delivery == "matcher":
+            return cluster.BOTH
         return cluster.ROLES[number % len(cluster.ROLES)]
 
     def unrest(self, simulation: Simulation) -> list[str]:
@@ -129,9 +131,7 @@ class ClusterForm:
         tables.compare_empty(simulation)
 
     def oracle(self, world: World, indices: dict[str, int], judge_every: int) -> Oracle:
-        oracle = ExcusingOracle(world, indices, judge_every)
-        oracle.reach = cluster.DirectReach()
-        return oracle
+        return cluster.ClusterOracle(world, indices, judge_every)
 
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         return FaultPlan, scenario.links.lost_after_s

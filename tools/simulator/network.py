@@ -265,7 +265,7 @@ def copied(message: Message) -> Message:
         if isinstance(message, LaneBatch):
             return LaneBatch(*head, copies, message.lane, list(message.exclusions))
         if isinstance(message, HomeBatch):
-            return HomeBatch(*head, copies, list(message.clients))
+            return HomeBatch(*head, copies, list(message.clients), message.lane)
         return Batch(*head, copies)
     if isinstance(message, Publish):
         return Publish(message.epoch, message.first, [_received(draft) for draft in message.publications])

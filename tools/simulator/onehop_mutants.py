@@ -8,6 +8,7 @@ from typing import Any
 from grapevine.wire import decode_attributes
 from grapevine.wire.onehop import Ask
 from overlay.onehop.asking import Asking
+from overlay.onehop.delivering import MatcherPublications
 from overlay.onehop.matcher import Matching
 from overlay.onehop.placing import Placing
 from overlay.onehop.stage import Slot, Stage
@@ -49,9 +50,15 @@ def _stale_owner_answers() -> list[Replacement]:
     return [(Matching, "_ours", everything)]
 
 
+def _home_batches_on_the_first_lane() -> list[Replacement]:
+    """`delivery = "matcher"` on one lane: who asks and who is told wait for the same window."""
+    return [(MatcherPublications, "lane_to", lambda self, home: home)]
+
+
 ONEHOP_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "answer-while-incomplete": _answer_while_incomplete,
     "confirm-without-avoid": _confirm_without_avoid,
     "release-out-of-prefix": _release_out_of_prefix,
     "stale-owner-answers": _stale_owner_answers,
+    "home-batches-on-the-first-lane": _home_batches_on_the_first_lane,
 }

@@ -440,8 +440,6 @@ class Oracle:
             return "dropped"
         if counted.end is None or not (over or lagged):
             return ""
-        if counted.withdrawn or counted.announced.withdrawn:
-            return "withdrawn"  # before what waited for its client had come: there is nobody to tell
         if life in self._ended:
             return "ended"
         if self.nobody_to_tell(counted):  # withdrawn before its session was back

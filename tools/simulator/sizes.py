@@ -77,10 +77,16 @@ FIXED = (
     "FrontEnd.handlers",
     "Timer.",
 )
-REMEMBERED = ("Tombstones.missed", "LastSeen.gone", "LastSeen.holes")  # so many, or until a timer
+REMEMBERED = (
+    "Tombstones.missed",
+    "Adopting.missed",
+    "LastSeen.gone",
+    "LastSeen.holes",
+)  # so many, or until a timer
 CACHES = (
     *("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._named_to", "Forwarding._sides"),
     *("OneHopPublications._fans", "OneHopPublications._named_to"),
+    *("MatcherPublications._fans", "MatcherPublications._named_to"),
 )
 # Who is near, and the links between brokers: there without any client.
 MAPS = (
@@ -114,6 +120,11 @@ MAPS = (
     "Placing._acknowledged",
     "Asking._unanswered",
     "Asking._usual_s",
+    "MatcherDelivery._unanswered",
+    "MatcherDelivery._usual_s",
+    "MatcherDelivery._needed",
+    "MatcherPublications._needs",
+    "Member.lanes",
     "Matching._queues",
     "Matching.samples",
     "Reservoir.",

@@ -118,10 +118,11 @@ def write_home(
     credit: int,
     publications: Encoded,
     clients: Sequence[bytes],
+    lane: int,
 ) -> None:
     """The frame of a HomeBatch as all that is in `buffer`."""
     buffer[:1] = _HOME
-    _encode_into((epoch, first, received, settled, credit, publications, clients), buffer, 1)
+    _encode_into((epoch, first, received, settled, credit, publications, clients, lane), buffer, 1)
 
 
 def write_deliver(

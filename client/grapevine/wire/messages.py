@@ -238,11 +238,13 @@ class LaneBatch(Batch, array_like=True, gc=False):
 
 
 class HomeBatch(Batch, array_like=True, gc=False):
-    """Publications for clients of the receiver; for each of them whom, packed as in HomeMatches."""
+    """Publications for clients of the receiver; for each of them whom, packed as in HomeMatches. Or for whom
+    the receiver is to find out: then a question instead (overlay/onehop/packed.py)."""
 
     kind: ClassVar[int] = 158
     gate: ClassVar[Gate] = Gate(3, REMOTE, BROKER)
     clients: NumberLists
+    lane: Count = 0
 
 
 class LaneMarks(Marks, frozen=True, array_like=True, gc=False):

@@ -263,11 +263,30 @@ class PublisherNews(msgspec.Struct, frozen=True, array_like=True, gc=False):
     gone: bool = False
 
 
+class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Whose subscriptions, under which registrations, the receiver must have to forward what the sender
+    gives it from now on (`delivery = "matcher"`)."""
+
+    kind: ClassVar[int] = 240
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
+    registered: Annotated[tuple[Registered, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+
+
+class Forwarded(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """These publications were forwarded to the homes, those at the refused positions not."""
+
+    kind: ClassVar[int] = 241
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
+    numbers: Annotated[list[Number], msgspec.Meta(max_length=BATCH_PUBLICATIONS)]
+    refused: Annotated[list[Number], msgspec.Meta(max_length=BATCH_PUBLICATIONS)]
+    load: LoadReport
+
+
 OneHopMessage: TypeAlias = (
     Member | Digest | Entries | Place | Placed | Remove | Fill | Filled | Ask | Matched | LoadReport | Split
-    | Offer | Taken | Avoid | Avoided | AliveProbe | AliveAnswer | PublisherNews
+    | Offer | Taken | Avoid | Avoided | AliveProbe | AliveAnswer | PublisherNews | Needs | Forwarded
 )  # fmt: skip
 ONEHOP: tuple[type[OneHopMessage], ...] = (
     Member, Digest, Entries, Place, Placed, Remove, Fill, Filled, Ask, Matched, LoadReport, Split, Offer,
-    Taken, Avoid, Avoided, AliveProbe, AliveAnswer, PublisherNews,
+    Taken, Avoid, Avoided, AliveProbe, AliveAnswer, PublisherNews, Needs, Forwarded,
 )  # fmt: skip
