@@ -170,7 +170,7 @@ class MatcherDelivery(Asking):
         """What it has forwarded, but not everywhere as far as we know; `again` are asked again anyhow.
         Whether it was owed to a dispatcher that is lost meanwhile only the matcher knew."""
         taken = []
-        for one in unsettled(member.out):
+        for one in unsettled(member):
             values = self._values(one.publication)
             if values is None or _key(one.publication) in again:
                 continue
@@ -183,7 +183,7 @@ class MatcherDelivery(Asking):
             stage.add(slot)
             taken.append(slot)
         if member.out.end() > member.out.settled:
-            let_go(member.out)
+            let_go(member)
             member.out.new_epoch(0)
             member.epoch = 0
         return taken

@@ -40,7 +40,7 @@ _number = _NUMBER.unpack
 
 
 class Oracle:
-    strict = True  # tools/simulator/excusing.py is not
+    strict = True
 
     def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         self.world = world
