@@ -98,6 +98,12 @@ class Sources(msgspec.Struct, frozen=True, array_like=True, gc=False):
     marks: list[tuple[int, int, int]]
 
 
+class Names(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What publishers in the streams' log are called, and the brokers that accepted from them."""
+
+    publishers: list[tuple[int, str, str]]
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _pubs = msgspec.msgpack.Decoder(PubsHead)
 

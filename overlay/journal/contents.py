@@ -16,6 +16,7 @@ from overlay.journal import record
 from overlay.journal.bodies import (
     Advert,
     CursorBody,
+    Names,
     PubsHead,
     Settled,
     Source,
@@ -55,6 +56,8 @@ class Contents:
         self.custody = Custody()
         self.streams: dict[int, Stream] = {}
         self.sources: dict[Source, int] = {}  # the last number in the streams' log
+        self.names: dict[int, tuple[str, str]] = {}  # publisher -> its name and its first broker's
+        self.unnamed: set[int] = set()  # publishers that have come into the log since names were written
         self.adverts: dict[Source, Advert] = {}
         self.next_stream = 1
         self.lost: list[tuple[int, int]] = []  # positions
@@ -90,6 +93,9 @@ class Contents:
         elif kind == record.SOURCES:
             for publisher, incarnation, sequence in decode_body(summary, Sources).marks:
                 self._seen((publisher, incarnation), sequence)
+        elif kind == record.NAMES:
+            for publisher, name, broker in decode_body(summary, Names).publishers:
+                self.names[publisher] = (name, broker)
         elif kind == record.HOLE:
             self.lost.append((position, position + items - 1))
 
@@ -115,6 +121,8 @@ class Contents:
     def _seen(self, source: Source, sequence: int) -> None:
         if sequence > self.sources.get(source, 0):
             self.sources[source] = sequence
+            if source[0] not in self.names:
+                self.unnamed.add(source[0])
 
     def settle(self, source: Source, sequence: int) -> bool:
         news = self.custody.settle(source, sequence)
@@ -159,6 +167,9 @@ class Contents:
         seen = [(*source, sequence) for source, sequence in self.sources.items()]
         for start in range(0, len(seen), MARKS_EACH):
             yield Kept(record.SOURCES, encode_body(Sources(seen[start : start + MARKS_EACH])))
+        names = [(publisher, *known) for publisher, known in self.names.items()]
+        for start in range(0, len(names), MARKS_EACH):
+            yield Kept(record.NAMES, encode_body(Names(names[start : start + MARKS_EACH])))
 
     def stream_body(self, stream: Stream) -> StreamBody:
         return msgspec.structs.replace(stream.body, first=stream.log.first, next=stream.log.next)

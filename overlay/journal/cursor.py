@@ -76,11 +76,11 @@ class Cursor:
         return True
 
     def acknowledge_to(self, offset: int) -> bool:
-        """All up to this one."""
-        offset = min(offset, self.next - 1)
+        """All up to this one, which the reader got by this cursor or by asking for a range."""
         if offset <= self.acknowledged:
             return False
         self.acknowledged = offset
+        self.next = max(self.next, offset + 1)
         for known in (self.due, self.deliveries):
             for old in [each for each in known if each <= offset]:
                 del known[old]
@@ -156,7 +156,6 @@ class Cursor:
         """Everything before is past the limits."""
         self.parked = {each for each in self.parked if each >= offset}
         if offset - 1 > self.acknowledged:
-            self.next = max(self.next, offset)
             self.acknowledge_to(offset - 1)
 
     def oldest(self) -> int:

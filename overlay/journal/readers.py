@@ -22,6 +22,7 @@ from overlay.gather import Gather
 from overlay.journal.contents import Stream
 from overlay.journal.cursor import Cursor
 from overlay.journal.journal import Journal
+from overlay.journal.publisher_names import PublisherNames
 from overlay.journal.stream_log import LOST
 from overlay.journal.streams import ACKED, Streams
 from overlay.links.session import Session
@@ -74,8 +75,8 @@ class Readers(Quiet):
 
     def __init__(self, streams: Streams, router: Router) -> None:
         self.streams = streams
-        self.router = router
         self.journal: Journal = streams.journal
+        self.names = PublisherNames(self.journal, router)
         self.readers: dict[Place, Reader] = {}
         self.shared: Shared  # set by profiles
 
@@ -113,7 +114,7 @@ class Readers(Quiet):
         if not message.cursor:
             if stream is None:
                 return "gone", "no stream of that filter"
-            self.answer(client, message.request, stream, None, now)
+            self._tell_state(client, message.request, stream, self.base(stream, message) - 1)
             return "", ""
         if stream is not None and (refusal := self._refusal(client, stream, message)):
             return refusal
@@ -194,17 +195,13 @@ class Readers(Quiet):
             return self.streams.offset_at(stream, message.at)
         return log.next
 
-    def answer(self, client: Client, request: int, stream: Stream, cursor: str | None, now: float) -> None:
-        found = self.streams.cursor(stream, cursor) if cursor else None
-        state = StreamState(
-            request,
-            "ok",
-            stream.body.name,
-            stream.body.version,
-            stream.log.first,
-            self.streams.ends.get(stream.body.number, 1),
-            found.acknowledged if found is not None else 0,
-        )
+    def answer(self, client: Client, request: int, stream: Stream, name: str, now: float) -> None:
+        cursor = self.streams.cursor(stream, name)
+        self._tell_state(client, request, stream, cursor.acknowledged if cursor is not None else 0)
+
+    def _tell_state(self, client: Client, request: int, stream: Stream, acknowledged: int) -> None:
+        body, end = stream.body, self.streams.ends.get(stream.body.number, 1)
+        state = StreamState(request, "ok", body.name, body.version, stream.log.first, end, acknowledged)
         self.core.tell(state, client)
 
     # --- reading ------------------------------------------------------------------------------------
@@ -309,7 +306,7 @@ class Readers(Quiet):
         self, client: Client, fetch: Fetch, stream: Stream, given: Given, again: tuple[int, ...]
     ) -> None:
         for publisher in {publication.publisher for publication in given.publications}:
-            if (known := self.router.introduction(publisher)) is not None:
+            if (known := self.names.of(publisher)) is not None:
                 client.introduce(publisher, known.publisher_name, known.home_name)
         fetched = Fetched(
             fetch.request,
@@ -373,7 +370,7 @@ class Readers(Quiet):
         if reader is None or reader.client is not client or cursor is None:
             self.core.refuse("acknowledgement of another's")
             return
-        cursor.acknowledge_to(message.up_to)
+        cursor.acknowledge_to(min(message.up_to, self.streams.ends[stream.body.number] - 1))
         for offset in message.offsets:
             cursor.acknowledge(offset)
         delays = (*message.delays_s, *((0.0,) * len(message.refused)))

@@ -31,7 +31,8 @@ PUBS, SETTLED, CURSOR, STREAM, START = 1, 2, 3, 4, 5
 COPY, HANDOVER = 6, 7  # promised to later parts
 ADVERT, SOURCES = 8, 9
 HOLE = 10  # stands for positions that were on disk and are lost
-KINDS = frozenset((PUBS, SETTLED, CURSOR, STREAM, START, ADVERT, SOURCES, HOLE))
+NAMES = 11
+KINDS = frozenset((PUBS, SETTLED, CURSOR, STREAM, START, ADVERT, SOURCES, HOLE, NAMES))
 
 
 class Header(NamedTuple):

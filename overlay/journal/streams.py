@@ -27,6 +27,9 @@ from overlay.settings import CoreSettings, StreamSettings
 
 ACKED, LIMITS = "acked", "limits"
 SWEEP_S = 30.0
+NUMBER_BITS = (
+    20  # of a version: a name that is used again in this life, or after the journal was lost, is another
+)
 
 
 class Streams(Quiet):
@@ -87,7 +90,7 @@ class Streams(Quiet):
         body = StreamBody(
             number,
             name or f"durable-{number}",
-            self.core.incarnation,
+            self.core.incarnation << NUMBER_BITS | number % (1 << NUMBER_BITS),
             filter,
             owner,
             retention,
@@ -122,6 +125,7 @@ class Streams(Quiet):
         self.core.numbered.pop(session.number, None)
         if not self.journal.contents.streams:
             self.journal.contents.sources.clear()
+            self.journal.contents.names.clear()
 
     # --- cursors ------------------------------------------------------------------------------------
 

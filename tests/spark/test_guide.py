@@ -21,7 +21,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 def test_the_walk_through(spark: Any, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPEVINE_KEYS", str(brokers.fed.keys))
     scope: dict[str, Any] = {}
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
     keys = f'.option("keys", "{brokers.fed.keys}").option("brokers", '
     with brokers.reading("class = 'STOCK'", "symbol") as reader:
         reader.kept = 10

@@ -125,12 +125,13 @@ def test_cursor_delivers_until_acknowledged(steps: list[tuple[str, int]]) -> Non
         assert done == acknowledged | {o for o in cursor.parked if o <= cursor.acknowledged}
 
 
-def test_cumulative_acknowledgement_and_what_was_never_sent() -> None:
+def test_cumulative_acknowledgement_and_what_was_read_by_range() -> None:
     cursor = Cursor()
     assert cursor.take(10, 5, 0.0, 30.0, 100) == [1, 2, 3, 4, 5]
-    assert cursor.acknowledge_to(99)  # nobody acknowledges what was never sent
-    assert cursor.acknowledged == 5 and not cursor.due
-    assert not cursor.acknowledge(7)
+    assert cursor.acknowledge_to(7)
+    assert cursor.acknowledged == 7 and not cursor.due
+    assert cursor.take(10, 5, 0.0, 30.0, 100) == [8, 9]
+    assert not cursor.acknowledge(10)  # one by one nobody acknowledges what was never sent
 
 
 def test_what_was_under_way_comes_again_in_order() -> None:

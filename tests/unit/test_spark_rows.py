@@ -16,7 +16,7 @@ types = pytest.importorskip("pyspark.sql.types", reason="needs the extra `spark`
 
 from grapevine.filters.limits import ATTRIBUTE_CHARS, NAME_CHARS  # noqa: E402
 from grapevine.spark.options import OptionError, read_options, write_options  # noqa: E402
-from grapevine.spark.reading import _attribute, _column, check_schema  # noqa: E402
+from grapevine.spark.reading import _attribute, check_schema, column  # noqa: E402
 from grapevine.spark.rows import PIECE_BYTES, RowEncoder, RowError, pieces  # noqa: E402
 from grapevine.spark.schema import SchemaError, choose_columns  # noqa: E402
 from grapevine.wire import decode_publications  # noqa: E402
@@ -271,13 +271,13 @@ def test_a_column_that_cannot_be_read_is_told(name: str, kind: Any, right: str) 
 def test_columns_about_a_delivery_are_not_an_attribute_of_that_name() -> None:
     attributes = {"hops": "many", "payload": 5, "n": 1}
     message: Any = SimpleNamespace(attributes=attributes, payload="café".encode(), hops=2, accepted_at=1.5)
-    assert _column(message, "hops", "integer") == 2
+    assert column(message, "hops", "integer") == 2
     assert (
-        _column(message, "payload", "string") == "café"
-        and _column(message, "payload", "binary") == message.payload
+        column(message, "payload", "string") == "café"
+        and column(message, "payload", "binary") == message.payload
     )
-    assert _column(message, "accepted_at", "double") == 1.5
-    assert _column(message, "attributes", "map") == {"hops": "many", "payload": "5", "n": "1"}
+    assert column(message, "accepted_at", "double") == 1.5
+    assert column(message, "attributes", "map") == {"hops": "many", "payload": "5", "n": "1"}
 
 
 def test_what_python_has_for_no_attribute_is_never_packed() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import grapevine
 from grapevine.client.sync import Client
 from grapevine.errors import NotAllowed, Undelivered
-from grapevine.spark.feeding import FeedLink, tell
+from grapevine.spark.connection import tell
+from grapevine.spark.feeding import FeedLink
 from grapevine.spark.options import WriteOptions, client_keys
 from grapevine.spark.rows import Row
 from grapevine.wire.identity import identify

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Annotated
+
+import msgspec
 
 from grapevine.client.link import check_address
 from grapevine.client.options import Keys
@@ -35,7 +38,15 @@ WRITER = {
 READER = {
     "brokers": "addresses of brokers, tried in order",
     "filter": "what to subscribe to",
-    "startingOffsets": "latest",
+    "stream": "a stream that a broker keeps, to be read by offsets; `streams`: several, separated by commas",
+    "streams": "see stream",
+    "durable": "the name of a durable subscription: read by offsets, what is committed is acknowledged; with "
+    "filter instead of stream it is made if there is none",
+    "startingOffsets": 'latest (default of a stream), earliest (of a batch), or {"quotes": 17}; -2 is the '
+    "earliest, -1 the latest",
+    "startingTimestamp": "milliseconds since 1970: what was accepted then or later",
+    "endingOffsets": 'of a batch: latest (default), or {"quotes": 99}, the first that is not wanted',
+    "partitionRows": "rows that one task fetches from a stream at most; 100000",
     "maxRowsPerTrigger": "rows of one batch at most",
     "failOnDataLoss": "true (default): fail when rows that a batch was planned with are gone; false: go on",
     "name": "the subscriber's name; left out: one is drawn",
@@ -44,6 +55,9 @@ READER = {
 }
 SPARKS_OWN = frozenset(("checkpointlocation", "path", "queryname"))
 TIMEOUT_S = 30.0
+PARTITION_ROWS = 100_000
+EARLIEST, LATEST = -2, -1  # as Kafka's source has them
+WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class OptionError(Error, ValueError):
@@ -76,8 +90,33 @@ class ReadOptions:
     timeout_s: float
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+@dataclass(frozen=True)
+class ReplayOptions:
+    """For streams that a broker keeps."""
+
+    brokers: tuple[str, ...]
+    streams: tuple[str, ...]  # none: the one of the filter
+    filter: str
+    durable: str
+    starting: dict[str, int] | int | None  # None: not said
+    starting_s: float | None
+    ending: dict[str, int] | None
+    partition_rows: int
+    rows_max: int | None
+    fail_on_data_loss: bool
+    keys: str | None
+    timeout_s: float
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions | ReplayOptions:
     said = Said(given, READER)
+    if said.text("stream") or said.text("streams") or said.text("durable"):
+        return _replay_options(said)
+    for name in ("startingTimestamp", "endingOffsets", "partitionRows"):
+        if said.text(name):
+            raise OptionError(
+                f"option {name} is about offsets that a broker keeps: name a stream or a durable"
+            )
     starting = said.word("startingOffsets", ("latest",), "latest")
     assert starting
     return ReadOptions(
@@ -86,6 +125,33 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         said.whole("maxRowsPerTrigger", 2**31 - 1) or None,
         said.word("failOnDataLoss", ("true", "false"), "true") == "true",
         said.name("name"),
+        said.text("keys") or None,
+        said.number("timeout", TIMEOUT_S),
+    )
+
+
+def _replay_options(said: Said) -> ReplayOptions:
+    names = ",".join((said.text("stream"), said.text("streams"))).split(",")
+    streams = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if streams and said.text("filter"):
+        raise OptionError("option filter: a stream has its own; leave filter out, or name a durable only")
+    if said.text("startingOffsets") and said.text("startingTimestamp"):
+        raise OptionError("options startingOffsets and startingTimestamp: one of them says where to start")
+    starting_ms = said.number("startingTimestamp", 0.0, 2**53) if said.text("startingTimestamp") else None
+    ending = said.offsets("endingOffsets")
+    if isinstance(ending, int) and ending != LATEST:
+        raise OptionError("option endingOffsets is latest, or offsets by stream")
+    return ReplayOptions(
+        said.brokers(),
+        streams,
+        said.filter_text("filter", needed=not streams),
+        said.name("durable"),
+        said.offsets("startingOffsets"),
+        None if starting_ms is None else starting_ms / 1000,
+        ending if isinstance(ending, dict) else None,
+        said.whole("partitionRows", 2**31 - 1) or PARTITION_ROWS,
+        said.whole("maxRowsPerTrigger", 2**31 - 1) or None,
+        said.word("failOnDataLoss", ("true", "false"), "true") == "true",
         said.text("keys") or None,
         said.number("timeout", TIMEOUT_S),
     )
@@ -158,13 +224,25 @@ class Said:
             raise OptionError(f"option {name} is {value!r}: it is {' or '.join(words)}")
         return value
 
-    def number(self, name: str, default: float) -> float:
+    def offsets(self, name: str) -> dict[str, int] | int | None:
+        """By stream, or one of the two words for all; None: not said."""
+        text = self.text(name)
+        if not text or text.lower() in WORDS:
+            return WORDS[text.lower()] if text else None
+        try:
+            return msgspec.json.decode(text, type=dict[str, Annotated[int, msgspec.Meta(ge=EARLIEST)]])
+        except msgspec.DecodeError as error:
+            raise OptionError(
+                f'option {name} is {text!r}: it is earliest, latest, or {{"stream": offset, ..}} ({error})'
+            ) from None
+
+    def number(self, name: str, default: float, most: float = 2**31) -> float:
         text = self.text(name)
         try:
             value = float(text or default)
         except ValueError:
             raise OptionError(f"option {name} is {text!r}: it is a number") from None
-        if not 0 <= value < 2**31:
+        if not 0 <= value < most:
             raise OptionError(f"option {name} is {text}: it is a number from 0 on")
         return value
 

@@ -3,13 +3,13 @@
 The subscriber lives with the query, on the driver; a batch's rows travel to the tasks inside their
 partitions. An offset counts rows received. Nothing is kept for a query that is not there: after a restart
 rows come from the new subscription on, and a batch that was planned before and not finished cannot be read
-again: that is an error, unless failOnDataLoss is false. A durable reader will have the same options.
+again: that is an error, unless failOnDataLoss is false. What a broker keeps is read by `replay`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,12 +45,12 @@ class DataLoss(Error):
     """Rows that a batch was planned with are gone."""
 
 
-def check_schema(schema: Any) -> None:
+def check_schema(schema: Any, about: Mapping[str, tuple[str, ...]] = ABOUT) -> None:
     for field in schema.fields:
         kind = field.dataType.simpleString()
-        if field.name in ABOUT:
-            if kind not in ABOUT[field.name]:
-                right = " or ".join(ABOUT[field.name])
+        if field.name in about:
+            if kind not in about[field.name]:
+                right = " or ".join(about[field.name])
                 raise SchemaError(f"column {field.name!r} is of type {kind}: it is {right}")
         elif field.dataType.typeName() not in KINDS:
             raise SchemaError(
@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._dropped = dropped
 
     def _row(self, message: Message) -> tuple[Any, ...]:
-        return tuple(_column(message, name, kind) for name, kind in self.columns)
+        return tuple(column(message, name, kind) for name, kind in self.columns)
 
     # --- in a task --------------------------------------------------------------------------------
 
@@ -155,7 +155,8 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return iter(partition.rows)
 
 
-def _column(message: Message, name: str, kind: str) -> Any:
+def column(message: Message, name: str, kind: str) -> Any:
+    """What a delivery has in a column of this name and Spark type."""
     if name == "attributes":
         return {key: _text(value) for key, value in message.attributes.items()}
     if name == "accepted_at" and kind == "timestamp":

@@ -3,6 +3,7 @@
     df.writeStream.format("grapevine").option("brokers", "tcp://127.0.0.1:7470") \\
         .option("checkpointLocation", "...").start()
     spark.readStream.format("grapevine").option("brokers", ...).option("filter", "class = 'STOCK'").load()
+    spark.readStream.format("grapevine").option("brokers", ...).option("stream", "quotes").load()
 
 What can be wrong is found when a query is planned: an option, a column, its type, a filter, a broker that
 does not answer.
@@ -15,8 +16,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 
 from grapevine.errors import NotAllowed
-from grapevine.spark.options import WriteOptions, read_options, write_options
+from grapevine.spark.options import ReplayOptions, WriteOptions, read_options, write_options
 from grapevine.spark.reading import MESSAGE_SCHEMA, StreamReader, check_schema
+from grapevine.spark.replay import ABOUT_REPLAY, REPLAY_SCHEMA, ReplayBatch, ReplayStream
 from grapevine.spark.schema import choose_columns
 from grapevine.spark.writers import BatchWriter, StreamWriter
 
@@ -29,8 +31,7 @@ class GrapevineDataSource(DataSource):  # type: ignore[misc]
         return "grapevine"
 
     def schema(self) -> str:
-        read_options(self.options)
-        return MESSAGE_SCHEMA
+        return REPLAY_SCHEMA if isinstance(read_options(self.options), ReplayOptions) else MESSAGE_SCHEMA
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
         options = write_options(self.options)
@@ -46,15 +47,23 @@ class GrapevineDataSource(DataSource):  # type: ignore[misc]
         _reach(writer, options)
         return writer
 
-    def streamReader(self, schema: Any) -> StreamReader:
+    def streamReader(self, schema: Any) -> StreamReader | ReplayStream:
         options = read_options(self.options)
+        if isinstance(options, ReplayOptions):
+            check_schema(schema, ABOUT_REPLAY)
+            return ReplayStream(options, schema)
         check_schema(schema)
         return StreamReader(options, schema)
 
-    def reader(self, schema: Any) -> Any:
-        raise NotAllowed(
-            "grapevine keeps no past deliveries to read as a batch: use readStream, or read the delivery log"
-        )
+    def reader(self, schema: Any) -> ReplayBatch:
+        options = read_options(self.options)
+        if not isinstance(options, ReplayOptions):
+            raise NotAllowed(
+                "deliveries that nobody keeps cannot be read as a batch: name a stream (option stream), "
+                "use readStream, or read the delivery log"
+            )
+        check_schema(schema, ABOUT_REPLAY)
+        return ReplayBatch(options, schema)
 
 
 def _reach(writer: BatchWriter | StreamWriter, options: WriteOptions) -> None:

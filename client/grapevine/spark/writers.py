@@ -19,7 +19,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from grapevine.errors import Error
-from grapevine.spark.feeding import FeedLink, Stage, tell
+from grapevine.spark.connection import tell
+from grapevine.spark.feeding import FeedLink, Stage
 from grapevine.spark.numbered import Numbered
 from grapevine.spark.options import STAGE, WriteOptions
 from grapevine.spark.rows import RowEncoder, pieces

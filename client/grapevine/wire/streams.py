@@ -85,7 +85,7 @@ class StreamRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     gate: ClassVar[Gate] = Gate(3, Carrier.CLIENT, SUBSCRIBER)
     request: Count
     stream: Name  # "": whichever has the filter
-    cursor: Name  # "": none, only ask how the stream stands
+    cursor: Name  # "": none, only ask how the stream stands, and where `start` would begin
     filter: Filter | None = None
     start: Name = "new"
     at: Seconds = 0.0
