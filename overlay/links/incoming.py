@@ -22,8 +22,8 @@ EVERY_CUT = 2**63
 
 class Incoming:
     __slots__ = (
-        "_moved",
         "_acknowledged",
+        "_moved",
         "_unkept",
         "_unlisted",
         "cuts",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from grapevine.wire.messages import Batch, ExcludingBatch, HomeBatch, LaneBatch, LaneMarks, Marks
 from matching.routes import RouteCache
 from overlay.links.incoming import Incoming
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 MARKS_S = 0.002  # between two marks to one side, if nothing presses
+LANE_SHARE = 4
 PRESSING = 8  # marks leave at once when this part of the window was settled since the last
 
 
@@ -150,18 +153,12 @@ def _batch(lane: int, head: tuple[int, int, int, int, int], chunk: Chunk) -> Bat
 
 
 def on_lane(marks: Marks, lane: int) -> LaneMarks:
-    return LaneMarks(
-        marks.epoch,
-        marks.received,
-        marks.settled,
-        marks.credit,
-        marks.persisted,
-        marks.cuts,
-        marks.cuts_first,
-        marks.cuts_seen,
-        marks.cuts_open,
-        lane,
-    )
+    return LaneMarks(**asdict(marks), lane=lane)
+
+
+def share(window: int) -> int:
+    """A further lane has this part of the session's window."""
+    return window // LANE_SHARE or 1
 
 
 class FurtherLane(Lane):
@@ -169,14 +166,10 @@ class FurtherLane(Lane):
 
     __slots__ = ()
 
-    def __init__(self, session: Session, lane_number: int, window: int) -> None:
-        super().__init__(
-            session.core,
-            session.name,
-            lane_number,
-            window,
-            Outgoing(session.core.settings.links.window_bytes // 4),
-        )
+    def __init__(self, session: Session, lane_number: int) -> None:
+        links = session.core.settings.links
+        out = Outgoing(share(links.window_bytes))
+        super().__init__(session.core, session.name, lane_number, share(links.window), out)
         self.session = session
 
     def __repr__(self) -> str:

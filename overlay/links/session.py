@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from grapevine.wire.messages import PROTOCOL_OLDEST, Marks, Message, Resume
-from overlay.links.lane import FurtherLane, Lane, flush_batches
+from overlay.links.lane import FurtherLane, Lane, flush_batches, share
 from overlay.links.outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from overlay.timers import Timer
 
 LANES = 64  # of one session; a neighbour that names a higher one is wrong
-LANE_SHARE = 4  # a further lane has this part of the window
 
 
 class Kind(IntEnum):
@@ -125,7 +124,7 @@ class Session(Lane):
 class Remote(Session):
     """Another broker, whatever the link to it is for."""
 
-    __slots__ = ("addresses", "dialled", "paused", "lanes", "window")
+    __slots__ = ("addresses", "dialled", "lanes", "paused", "window")
 
     def __init__(self, core: Core, kind: Kind, broker: int, name: str) -> None:
         super().__init__(
@@ -166,9 +165,8 @@ class Remote(Session):
         if not number:
             return self
         if (lane := self.lanes.get(number)) is None and number < LANES:
-            ours = self.core.settings.links.window // LANE_SHARE or 1
-            lane = self.lanes[number] = FurtherLane(self, number, ours)
-            lane.out.new_epoch(self.window // LANE_SHARE or 1)
+            lane = self.lanes[number] = FurtherLane(self, number)
+            lane.out.new_epoch(share(self.window))
         return lane
 
     def every_lane(self) -> tuple[Lane, ...]:
@@ -185,7 +183,7 @@ class Remote(Session):
         self.epoch = epoch
         self.new_epoch(self.window)
         for lane in self.lanes.values():
-            lane.new_epoch(self.window // LANE_SHARE or 1)
+            lane.new_epoch(share(self.window))
 
     def resume_state(self) -> tuple[Resume, tuple[tuple[int, Resume], ...]]:
         """What we still know of the epoch: of this lane, and of the others."""
@@ -199,7 +197,7 @@ class Remote(Session):
         nothing = Resume(first.epoch, 0, 0)
         for number in {*known, *self.lanes}:
             if (lane := self.lane(number)) is not None and number:
-                _resume(lane, known.get(number, nothing), self.window // LANE_SHARE or 1)
+                _resume(lane, known.get(number, nothing), share(self.window))
         _resume(self, first, self.window)
 
 

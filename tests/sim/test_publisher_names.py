@@ -116,4 +116,4 @@ def test_a_client_is_told_again_of_publishers_named_long_ago(monkeypatch: pytest
         regular.publish({"x": 0})
         visit(figure, f"visitor{number}")
     assert told == [name for n in range(VISITORS) for name in ("regular", f"visitor{n}")]
-    assert len(behaviour(figure.core("b3"), Publications)._told) <= 3
+    assert len(behaviour(figure.core("b3"), Publications)._named_to) <= 3

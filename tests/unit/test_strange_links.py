@@ -163,7 +163,7 @@ def test_publishers_that_nobody_advertises_fill_nothing() -> None:
         client = broker.core.clients[identify("c")]
         broker.say(3, Marks(9, client.out.sent, client.out.sent, client.out.sent + 100))
     assert publications.seen.last == {(1, 7): 1}
-    assert len(publications._told) <= 1
+    assert len(publications._named_to) <= 1
 
 
 def test_a_full_window_does_not_give_a_neighbour_up_that_is_away() -> None:

@@ -11,8 +11,8 @@ from overlay.chord.holders import Holders
 from overlay.chord.path import ChordPath
 from overlay.chord.roots import Roots
 from overlay.chord.ways import Way
-from overlay.links.lane import Lane
-from overlay.links.session import LANE_SHARE, Remote, Session
+from overlay.links.lane import Lane, share
+from overlay.links.session import Remote, Session
 
 Replacement = tuple[type[Any], str, Callable[..., Any]]
 
@@ -73,7 +73,7 @@ def _one_lane() -> list[Replacement]:
         if not open or not isinstance(self, RingPeer):
             return open
         under_way = sum(lane.out.sent - lane.out.settled for lane in self.every_lane())
-        return under_way < self.core.settings.links.window // LANE_SHARE
+        return under_way < share(self.core.settings.links.window)
 
     def take_marks(self: Lane, marks: Marks) -> None:
         taken(self, marks)
