@@ -174,7 +174,7 @@ class Remote(Session):
 
     def window_of(self, lane: Lane) -> int:
         """What the other side takes unsettled on it."""
-        return self.window if lane is self else self.window // LANE_SHARE or 1
+        return self.window if lane is self else share(self.window)
 
     # --- epochs ---------------------------------------------------------------------------------------
 
