@@ -6,8 +6,8 @@
 Both brokers run by one interpreter and one set of libraries, and are measured by this tree's clients, in
 turns which first; a round's ratio is of two neighbouring measurements, so that whatever else the machine does
 falls on both. The figure is the median of the rounds' ratios; those of the best rounds stand beside it, for
-a machine that is not calm. `--installed` keeps the other commit's packages there, or finds them there, so that
-a measurement need not wait for a build.
+a machine that is not calm. `--installed` keeps the other commit's packages there, or finds them there: then
+nobody waits for a build.
 """
 
 from __future__ import annotations
