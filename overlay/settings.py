@@ -51,6 +51,7 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 65_536  # unsettled publications a client may have with us
     queue: int = 100_000  # deliveries that wait for a slow subscriber's credit
     queue_bytes: int = 256 * 1024 * 1024  # that wait for it or are under way, the transport's copies too
+    when_split: str = "serve"  # or "refuse": while brokers are missing nobody is attached
     stall_s: float = 1.0  # a silent subscriber holds settling no longer than this
     subscriptions: int = 200_000  # of one client
     advertisements: int = 10_000

@@ -300,6 +300,13 @@ class Clients(Section, frozen=True):
     stall_s: Annotated[
         float, key("seconds that a silent subscriber may hold back `settled`", gt=0, reload=True)
     ] = _CLIENTS.stall_s
+    when_split: Annotated[
+        Literal["serve", "refuse"],
+        key(
+            "while brokers of the overlay cannot be reached: clients are served and told, or sent away",
+            reload=True,
+        ),
+    ] = "serve"
     subscriptions: Annotated[int, key("subscriptions of one client", ge=1, reload=True)] = (
         _CLIENTS.subscriptions
     )

@@ -7,7 +7,7 @@ publisher only when all that it published is settled or cut (DECISIONS 8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from grapevine.filters.normal import EVERYTHING
 from grapevine.filters.printing import to_text
 from grapevine.wire.identity import identify
-from grapevine.wire.limits import ADDRESSES
+from grapevine.wire.limits import ADDRESSES, LIST_ENTRIES
 from grapevine.wire.messages import (
     PROTOCOL,
     PROTOCOL_OLDEST,
@@ -24,6 +24,7 @@ from grapevine.wire.messages import (
     Detach,
     GoAway,
     Marks,
+    Partial,
     Refuse,
 )
 from overlay.assembly import Calls
@@ -72,6 +73,7 @@ class Attachments(Quiet):
         self.fell_behind: Callable[[Client, float], None] = lambda client, now: None  # set by News
         self.ordered = True  # one publisher at a client: false where it holds for each topic alone ..
         self.ordered_by: tuple[str, ...] = ()  # .. which these terms make
+        self.missing: Callable[[], Iterable[str]] = tuple  # brokers that cannot be reached; set by profiles
         self._draining = False  # this broker is about to stop
         self._dormant_timer: Timer | None = None
         self.owners = Owners()
@@ -124,6 +126,8 @@ class Attachments(Quiet):
         if self.core.leaving or self._draining:
             text = f"{core.name} is leaving the overlay: attach to another broker"
             return GoAway(others) if (others := self._elsewhere()) else Refuse("leaving", text)
+        if (missing := self._missing()) and core.settings.clients.when_split == "refuse":
+            return Refuse("split", f"{core.name} serves nobody while it cannot reach {', '.join(missing)}")
         if attach.client != identify(attach.name) or self._name_of(attach.client) not in (None, attach.name):
             return Refuse("name", f"the id of {attach.name} is not that of its name, or is taken by another")
         old = core.clients.get(attach.client)
@@ -236,8 +240,25 @@ class Attachments(Quiet):
         self.core.send(attached, link)
         if incoming.cuts or incoming.persisted > incoming.settled:
             client.send_marks(link)
+        if missing := self._missing():
+            self.core.send(Partial(missing), link)
         self.liveness.watch(client, link, now)
         client.touch()
+
+    # --- an overlay in parts --------------------------------------------------------------------------
+
+    def _missing(self) -> tuple[str, ...]:
+        return tuple(sorted(self.missing()))[:LIST_ENTRIES]
+
+    def tell_missing(self, now: float) -> None:
+        """Others cannot be reached than before (DECISIONS 25)."""
+        missing = self._missing()
+        here = [client for client in self.core.clients.values() if client.link is not None]
+        if missing and self.core.settings.clients.when_split == "refuse":
+            for client in here:
+                self.end(client, now)
+        else:
+            self.core.tell(Partial(missing), *here)
 
     # --- silence and slowness --------------------------------------------------------------------------
 

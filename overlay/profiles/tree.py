@@ -74,6 +74,7 @@ from overlay.tree.announcements import Announcements
 from overlay.tree.join import Join
 from overlay.tree.leave import Leave
 from overlay.tree.listing import TreeListing
+from overlay.tree.missing import MissingBrokers
 from overlay.tree.neighbours import Neighbours
 from overlay.tree.router import TreeRouter
 from overlay.tree.subscriptions import Subscriptions
@@ -143,6 +144,13 @@ def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]
     router = TreeRouter(advertisements, subscriptions)
     publications = Publications(router, local, settings.overlay.ordered)
     return Tree(handshake, neighbours, softs, sync, census, join, announcements, router, publications)
+
+
+def _losses(tree: Tree, attachments: Attachments) -> tuple[MissingBrokers, Tombstones]:
+    missing = MissingBrokers(tree.sync)
+    attachments.missing = missing.brokers
+    missing.changed.append(attachments.tell_missing)
+    return missing, Tombstones(tree.router, tree.publications, missing)
 
 
 def _soft_links(
@@ -243,7 +251,7 @@ def tree_broker(
     requests = Requests(attachments, router)
     migration = Migration(router.advertisements, publications, attachments)
     leave = Leave(join, sync, attachments, router)
-    tombstones = Tombstones(router, publications)
+    missing, tombstones = _losses(tree, attachments)
     listing = TreeListing(core, join, router)
     reports = Reports(census, neighbours.members, listing, publications, attachments)
     news = News(listing, readiness, attachments)
@@ -261,15 +269,10 @@ def tree_broker(
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.
     links = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, moves)
-    tables = (neighbourhoods, announcements, router.advertisements, router.subscriptions, router, tombstones)
-    clients = (
-        DeliveryLog(settings.delivery_log, publications),
-        attachments,
-        requests,
-        migration,
-        *on_disk,
-        *fed_by,
-    )
+    known = (announcements, router.advertisements, router.subscriptions)
+    tables = (neighbourhoods, missing, *known, router, tombstones)
+    log = DeliveryLog(settings.delivery_log, publications)
+    clients = (log, attachments, requests, migration, *on_disk, *fed_by)
     relocating = (relocation, RelocationCommands(census, relocation, addresses))
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     front, channels = _channels(core, tree, kept or {}, disks, backend)

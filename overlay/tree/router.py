@@ -49,12 +49,12 @@ class Burial:
     def owed(self, publication: Publication) -> bool:
         """Whether it may have been accepted before the side was lost. What is sent again was accepted before,
         perhaps by a broker that is not there any more and could say nothing."""
-        if publication.flags & RESENT:
-            return True
         source = publication.publisher, publication.incarnation
         last = self.up_to.get(source)
         if last is not None:
             return publication.sequence <= last
+        if publication.flags & RESENT:
+            return True
         return not self.complete and (self.publishers is None or source in self.publishers)
 
     def awaits(self, source: Session | None) -> bool:

@@ -30,11 +30,11 @@ from overlay.data.path import Publications
 from overlay.gather import Gather
 from overlay.links.session import Session
 from overlay.links.settling import Settling, cuts_of
+from overlay.tree.missing import MissingBrokers
 from overlay.tree.peer import Peer, peers_of
 from overlay.tree.router import Burial, TreeRouter
 
 LOOK_AGAIN_S = 0.02
-REMEMBERED = 10  # times lost_after_s: a client that goes on elsewhere has come by then
 PATIENCE = 3  # times lost_after_s: by then whoever was asked has answered or will not come back
 
 UpTo = dict[Source, int]
@@ -60,7 +60,7 @@ class Tombstones(Quiet):
     name = "tombstones"
     after = ("Subscriptions", "Advertisements", "TreeRouter")
 
-    def __init__(self, router: TreeRouter, publications: Publications) -> None:
+    def __init__(self, router: TreeRouter, publications: Publications, missing: MissingBrokers) -> None:
         self.router = router
         self.subscriptions = router.subscriptions
         self.advertisements = router.advertisements
@@ -68,7 +68,8 @@ class Tombstones(Quiet):
         self.publications = publications
         self.seen: LastSeen = publications.seen
         self.seen.remembers = True  # who goes with a lost side may come back from another
-        self.missed: dict[int, float] = {}  # brokers that were lost and are not back -> when to stop asking
+        self.missing = missing
+        missing.changed.append(self._missing_changed)
         self.buried = 0  # sides so far
         self._stamp = 0
         self._asked: dict[Peer, dict[int, Question]] = {}  # by stamp, until they have answered
@@ -109,9 +110,6 @@ class Tombstones(Quiet):
         if not isinstance(session, Peer):
             return
         self._await_absent(session)
-        if not (session.departed or session.retiring):
-            self.missed[session.id] = now + REMEMBERED * self.core.settings.links.lost_after_s
-            self.publications.adopted = self._adopted
         if (burial := self.router.lost.get(session)) is not None:
             drained = self._drain(None, burial.know, lambda later: self._forget(session, later), now)
             burial.sides = drained.parts
@@ -149,15 +147,14 @@ class Tombstones(Quiet):
 
     def _adopted(self, publications: list[Publication], record: Settling) -> None:
         """A client that comes from elsewhere sends its unsettled ones again. Its former broker may have owed
-        them to somebody behind a side that is lost here (the rule *tombstone-adopted*)."""
-        self.missed = {broker: until for broker, until in self.missed.items() if until > self.core.now}
-        if not self.missed:
-            self.publications.adopted = None
-        elif again := [publication for publication in publications if publication.flags & RESENT]:
+        them to somebody behind a side that was lost, here or elsewhere (the rule *tombstone-adopted*)."""
+        if again := [publication for publication in publications if publication.flags & RESENT]:
             record.cuts += cuts_of(again, CUT_LINK_LOST)
 
+    def _missing_changed(self, now: float) -> None:
+        self.publications.adopted = self._adopted if self.missing.brokers() else None
+
     def _synced(self, peer: Peer, now: float) -> None:
-        self.missed.pop(peer.id, None)
         self._know_publishers()
 
     # --- draining -------------------------------------------------------------------------------------

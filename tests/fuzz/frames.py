@@ -92,6 +92,8 @@ def samples() -> list[Message]:
         wire.Detach(),
         wire.GoAway(("tcp://b2:1",)),
         wire.Dropped(12),
+        wire.Partial(("b2", "b7")),
+        wire.Missing(77, 5, 12, 0.5, (wire.MissingBroker(78, "b2", 31.0),)),
         wire.Command(1, "status", {"a": "b", "n": 1, "x": 1.5, "y": True, "z": None}),
         wire.Answer(1, "ok", b"{}", "fine"),
     ]

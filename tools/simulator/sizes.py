@@ -78,8 +78,9 @@ FIXED = (
     "Timer.",
 )
 REMEMBERED = (
-    "Tombstones.missed",
     "Adopting.missed",
+    "MissingBrokers.",
+    "Said.brokers",
     "LastSeen.gone",
     "LastSeen.holes",
 )  # so many, or until a timer

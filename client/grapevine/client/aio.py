@@ -118,6 +118,12 @@ class Client:
         return self._session.dropped
 
     @property
+    def partial(self) -> tuple[str, ...]:
+        """Brokers that cannot be reached from ours: what is settled did not reach their subscribers, and what
+        is confirmed they do not know. Empty: the overlay is whole, as far as anybody knows."""
+        return self._session.partial
+
+    @property
     def subscriptions(self) -> dict[int, Subscription]:
         """By number, those whose confirmation timed out included."""
         return dict(self._subscriptions)

@@ -31,6 +31,8 @@ from grapevine.wire.draining import Accepted as Accepted
 from grapevine.wire.draining import AcceptedUpTo as AcceptedUpTo
 from grapevine.wire.draining import Drain as Drain
 from grapevine.wire.draining import Drained as Drained
+from grapevine.wire.draining import Missing as Missing
+from grapevine.wire.draining import MissingBroker as MissingBroker
 from grapevine.wire.feeding import FEEDING, FeedingMessage
 from grapevine.wire.fields import (
     Addresses,
@@ -428,6 +430,14 @@ class GoAway(msgspec.Struct, frozen=True, array_like=True, gc=False):
     addresses: Addresses = ()
 
 
+class Partial(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Who of the overlay cannot be reached from this broker: nobody, if it is whole."""
+
+    kind: ClassVar[int] = 221
+    gate: ClassVar[Gate] = Gate(3, Carrier.CLIENT, BROKER)
+    brokers: NameList = ()
+
+
 class Dropped(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many deliveries this client has lost so far to its own slowness."""
 
@@ -442,7 +452,7 @@ PeerMessage: TypeAlias = (
 )  # fmt: skip
 ClientMessage: TypeAlias = (
     Attach | Attached | ClientSubscribe | ClientUnsubscribe | ClientAdvertise | ClientUnadvertise | Done
-    | Publish | ExtendedPublish | Deliver | Names | Detach | GoAway | Dropped
+    | Publish | ExtendedPublish | Deliver | Names | Detach | GoAway | Dropped | Partial
 )  # fmt: skip
 Message: TypeAlias = (
     PeerMessage | ClientMessage | AdministrationMessage | MeshMessage | RelocationMessage | FeedingMessage
@@ -453,7 +463,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Hello, Refuse, Reset, Marks, Batch, ExcludingBatch, LaneBatch, HomeBatch, LaneMarks, Ping, Pong,
     TablesSent, SyncDone, *TREE,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
-    ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped,
+    ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped, Partial,
     *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *RECONFIGURATION,
     *ONEHOP, *CHANNELS,
 )  # fmt: skip

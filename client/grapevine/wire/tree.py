@@ -7,7 +7,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from grapevine.filters.normal import Filter
-from grapevine.wire.draining import Accepted, Drain, Drained
+from grapevine.wire.draining import Accepted, Drain, Drained, Missing
 from grapevine.wire.fields import Addresses, Count, Id, Ids, Name, Path
 from grapevine.wire.gates import BROKER, Carrier, Gate
 
@@ -97,10 +97,10 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 TreeMessage: TypeAlias = (
     Leaving | LeaveHeld | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed
-    | Drain | Accepted | Drained
+    | Drain | Accepted | Drained | Missing
 )  # fmt: skip
 
 TREE: tuple[type[TreeMessage], ...] = (
     Leaving, LeaveHeld, LeaveDone, Advertise, Unadvertise, Subscribe, Unsubscribe, Confirmed,
-    Drain, Accepted, Drained,
+    Drain, Accepted, Drained, Missing,
 )  # fmt: skip

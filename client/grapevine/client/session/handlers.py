@@ -19,6 +19,7 @@ HANDLERS[wire.Deliver.kind] = Session.on_deliver
 HANDLERS[wire.Names.kind] = Session.on_names
 HANDLERS[wire.GoAway.kind] = Session.on_go_away
 HANDLERS[wire.Dropped.kind] = Session.on_dropped
+HANDLERS[wire.Partial.kind] = Session.on_partial
 HANDLERS[relocation.RoundTripsRequest.kind] = lambda session, m, now: session.moving.asked(session, m)
 HANDLERS[relocation.Relocate.kind] = lambda session, m, now: session.moving.on_relocate(session, m, now)
 HANDLERS[relocation.Relocated.kind] = lambda session, m, now: session.moving.on_relocated(session, m, now)

@@ -69,6 +69,7 @@ class Session:
         self.cuts = Cuts()
         self.dropped = 0  # deliveries lost to this client's slowness, all epochs
         self._dropped_before = 0
+        self.partial: tuple[str, ...] = ()  # brokers that ours cannot reach
         self._epoch: int | None = None  # in force
         self._proposed = 0
         self.stream = (0, 0)  # see Away
@@ -127,6 +128,7 @@ class Session:
         self.broker = attached.broker
         self.broker_name = attached.broker_name
         self.addresses = attached.addresses
+        self.partial = ()  # or it will say
         self.journal = attached.journal
         self.cuts.may_publish = attached.may_publish
         self.outgoing.extends = attached.protocol >= ExtendedPublish.gate.since
@@ -446,6 +448,9 @@ class Session:
 
     def on_dropped(self, dropped: wire.Dropped, now: float) -> None:
         self.dropped = max(self.dropped, self._dropped_before + dropped.total)
+
+    def on_partial(self, partial: wire.Partial, now: float) -> None:
+        self.partial = partial.brokers
 
     def on_stream(self, message: StreamState | Fetched | Acknowledged, now: float) -> None:
         if elsewhere := self.durables.receive(message, self.broker_name, now):
