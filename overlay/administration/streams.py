@@ -84,7 +84,8 @@ class StreamCommands(Quiet):
             self.streams.journal.when_kept(last, lambda _: self._answer(link, command, "ok", body))
 
         limits = float(said.get("age_s") or 0.0), int(said.get("bytes") or 0)
-        self.streams.make(name, filter, link.peer, LIMITS, Gather(confirmed), now, *limits)
+        key = str(said.get("key") or "")
+        self.streams.make(name, filter, link.peer, LIMITS, Gather(confirmed), now, *limits, key)
 
     def on_show(self, link: Link, command: Command, now: float) -> None:
         """With its readers and what is parked for them."""

@@ -79,6 +79,7 @@ class StreamBody(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state: str = "open"  # or "gone"
     first: int = 1  # the oldest offset kept
     next: int = 1  # the next offset, when this was written
+    key: str = ""  # an attribute: readers may ask for the newest of each of its values
 
 
 class Advert(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -70,6 +70,14 @@ class Shared(Protocol):
     def serve(self, stream: Stream, now: float) -> None: ...
 
 
+class Newest(Protocol):
+    """Readers without a cursor of what is newest of each key."""
+
+    def seek(self, client: Client, message: StreamRequest, now: float) -> None: ...
+    def on_fetch(self, client: Client, fetch: Fetch, stream: Stream, now: float) -> None: ...
+    def serve(self, stream: Stream, now: float) -> None: ...
+
+
 class Readers(Quiet):
     after = ("Streams", "Attachments")
 
@@ -78,7 +86,8 @@ class Readers(Quiet):
         self.journal: Journal = streams.journal
         self.names = PublisherNames(self.journal, router)
         self.readers: dict[Place, Reader] = {}
-        self.shared: Shared  # set by profiles
+        self.shared: Shared  # these two set themselves
+        self.last_values: Newest
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -94,7 +103,9 @@ class Readers(Quiet):
     # --- becoming a reader --------------------------------------------------------------------------
 
     def on_request(self, client: Client, message: StreamRequest, now: float) -> None:
-        if not self.shared.seek(client, message, now):
+        if message.last and message.filter is not None:
+            self.last_values.seek(client, message, now)
+        elif not self.shared.seek(client, message, now):
             self.open(client, message, now)
 
     def open(self, client: Client, message: StreamRequest, now: float) -> None:
@@ -210,6 +221,8 @@ class Readers(Quiet):
         stream = self.streams.find(fetch.stream)
         if stream is None:
             self.core.tell(Fetched(fetch.request, b"", (), outcome="gone"), client)
+        elif fetch.last:
+            self.last_values.on_fetch(client, fetch, stream, now)
         elif not fetch.cursor:
             self._give_range(client, fetch, stream, now)
         elif self.shared.has((stream.body.number, fetch.cursor)):
@@ -355,6 +368,7 @@ class Readers(Quiet):
                 if reader is not None and reader.waiting is not None:
                     self._give(reader, stream, now)
             self.shared.serve(stream, now)
+            self.last_values.serve(stream, now)
 
     # --- what readers say -----------------------------------------------------------------------------
 

@@ -83,6 +83,7 @@ class Streams(Quiet):
         now: float,
         age_s: float = 0.0,
         bytes: int = 0,
+        key: str = "",
     ) -> Stream:
         """It is there when `gather` is done; on disk with the next group."""
         contents = self.journal.contents
@@ -96,6 +97,7 @@ class Streams(Quiet):
             retention,
             age_s or self.settings.age_s,
             bytes or self.settings.bytes,
+            key=key,
         )
         self.journal.keep(STREAM, encode_body(body))
         self.ends[number] = 1
@@ -243,6 +245,7 @@ class Streams(Quiet):
         return {
             "name": body.name,
             "retention": body.retention,
+            "key": body.key,
             "first": log.first,
             "end": self.ends.get(body.number, log.next),
             "bytes": int(self._bytes(stream)),

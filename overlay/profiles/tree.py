@@ -45,6 +45,7 @@ from overlay.journal.group_homes import GroupHomes
 from overlay.journal.groups import Groups
 from overlay.journal.holding import Holding
 from overlay.journal.journal import Journal, Opened
+from overlay.journal.last_values import LastValues
 from overlay.journal.readers import Readers
 from overlay.journal.stand_in import StandIns
 from overlay.journal.streams import Streams
@@ -111,8 +112,8 @@ def durable(
     holding, stand_ins = Holding(journal, publications), StandIns(journal, router, readiness)
     readers, homes = Readers(streams, router), GroupHomes(streams, reports.census, addresses)
     homes.given_up = reports.given_up
-    groups = Groups(readers, homes)
-    return journal, holding, stand_ins, streams, readers, homes, groups, commands
+    groups, newest = Groups(readers, homes), LastValues(readers, reports.census, addresses)
+    return journal, holding, stand_ins, streams, readers, homes, groups, newest, commands
 
 
 class Tree(NamedTuple):

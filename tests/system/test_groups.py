@@ -17,6 +17,7 @@ import pytest
 
 import grapevine
 from tests.system.overlay import ROOT, Daemon, Overlay, eventually
+from tests.system.test_pubctl import Pubctl
 
 JOBS = int(os.environ.get("GRAPEVINE_GROUP_JOBS", "2000"))
 MEMBERS = 10
@@ -203,3 +204,69 @@ def test_asyncio_asks_answers_and_works_in_groups(overlay: Overlay) -> None:
             assert sum(await asyncio.gather(*tasks)) == 20
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_last_values_come_first_and_then_what_is_new(overlay: Overlay) -> None:
+    pubctl = Pubctl(overlay["b1"].keys)
+    pubctl("stream", "add", "quotes", "exists quote", "--key", "symbol", "--yes", "-b", "b3")
+    writer, reader = connect(overlay["b2"], "quotes"), connect(overlay["b1"], "screen")
+    for price in range(30):
+        writer.publish({"quote": price, "symbol": "ABC"[price % 3]})
+    writer.flush(10)
+    latest = reader.subscribe("quote >= 0", last=True)
+    first = [latest.next(10) for _ in range(3)]
+    assert [message.attributes["quote"] for message in first if message] == [27, 28, 29]
+    writer.publish({"quote": 100, "symbol": "A"})
+    assert latest.next(10).attributes["quote"] == 100  # type: ignore[union-attr]
+    assert latest.next(0.3) is None
+    one = reader.subscribe("quote >= 0 and symbol = 'B'", last=True)
+    assert one.next(10).attributes == {"quote": 28, "symbol": "B"}  # type: ignore[union-attr]
+    for price in range(1000):  # who does not read skips what is overtaken
+        writer.publish({"quote": 200 + price, "symbol": "C"})
+    writer.flush(10)
+    overlay["b3"].kill()
+    overlay["b3"].start().ready()
+    again = connect(overlay["b2"], "other").subscribe("quote >= 0", last=True, timeout=30)
+    kept = {m.attributes["symbol"]: m.attributes["quote"] for m in (again.next(10) for _ in range(3)) if m}
+    assert kept == {"A": 100, "B": 28, "C": 1199}
+    lines = pubctl(
+        "sub", "quote >= 0", "--last", "--count", "3", "--format", "{attributes.quote}", "-b", "b1"
+    )
+    assert sorted(lines.split()) == ["100", "1199", "28"]
+    with pytest.raises(grapevine.NotAllowed, match="stream add"):
+        reader.subscribe("nothing = 1", last=True)
+    for subscription in (latest, one, again):
+        subscription.close()
+    reader.close(0)
+    writer.close(0)
+
+
+def test_pubctl_asks_answers_and_shares(overlay: Overlay) -> None:
+    pubctl = Pubctl(overlay["b1"].keys)
+    assert pubctl.json("request", "ask=upper", "-b", "b1", code=6)["error"]["code"] == "not-found"
+    words = (
+        "reply",
+        "ask = 'upper'",
+        "--command",
+        "tr a-z A-Z",
+        "--group",
+        "uppers",
+        "--count",
+        "2",
+        "-b",
+        "b3",
+    )
+    server = pubctl.start(*words)
+    eventually(lambda: pubctl.json("stream", "ls")["rows"] and _ask(pubctl) == "HELLO", 60, 0.5)
+    assert _ask(pubctl) == "HELLO"
+    assert "2 answered" in server.communicate(timeout=60)[1]
+
+
+def _ask(pubctl: Pubctl) -> str:
+    ended = subprocess.run(
+        pubctl.command("request", "ask=upper", "--payload", "hello", "--raw", "-t", "20", "-b", "b1"),
+        capture_output=True,
+        text=True,
+        env=pubctl.environment,
+    )
+    return ended.stdout

@@ -19,6 +19,8 @@ ENTRIES = {
         ("events", "events", "events", "What has happened, and what happens (--follow)."),
         ("pub", "publishing", "pub", "Publish."),
         ("sub", "subscribing", "sub", "Subscribe and print what arrives."),
+        ("request", "requesting", "request", "Ask, and print the first reply."),
+        ("reply", "requesting", "reply", "Answer requests."),
         ("trace", "tracing", "trace", "The path of one publication, with the reason at every broker."),
         ("broker", "broker", "broker", "Brokers: ls, info, ping, drain, reload, move."),
         ("link", "link", "link", "Links between brokers: ls."),

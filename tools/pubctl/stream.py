@@ -73,13 +73,14 @@ def ls() -> None:
 @click.argument("filter")
 @click.option("--age", default="", metavar="TIME", help="What is older goes: 7d, 12h, 90s.")
 @click.option("--bytes", "bytes_", default="", metavar="SIZE", help="The oldest go beyond this: 10G, 500M.")
+@click.option("--key", default="", metavar="ATTRIBUTE", help="`sub --last` reads the newest of each value.")
 @changes
-def add(name: str, filter: str, age: str, bytes_: str, dry_run: bool, yes: bool) -> None:
+def add(name: str, filter: str, age: str, bytes_: str, key: str, dry_run: bool, yes: bool) -> None:
     """Keep what matches FILTER as NAME, at the broker that is asked, whoever reads it."""
     age_s, most = seconds(age) if age else None, size(bytes_) if bytes_ else None
     with opened() as channel:
         if agreed(f"keep {filter} as {name}", dry_run, yes):
-            body = channel.ask("stream.add", name=name, filter=filter, age_s=age_s, bytes=most).body
+            body = channel.ask("stream.add", name=name, filter=filter, age_s=age_s, bytes=most, key=key).body
             show(lambda: Result([body], DONE))
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import msgspec
@@ -21,7 +21,9 @@ from tools.pubctl.invocation import Duration, Invocation, current
 from tools.pubctl.output import Column, Result, as_csv
 
 if TYPE_CHECKING:
-    from grapevine import Message, Subscription
+    from grapevine import Client, GroupSubscription, Message, Subscription
+
+    Reading: TypeAlias = Subscription | GroupSubscription
 
 LOOK_S = 0.2
 FIELDS = ("publisher", "sequence", "broker", "hops", "accepted_at", "context", "payload", "attributes")
@@ -34,6 +36,8 @@ COLUMNS = tuple(Column(key) for key in ("publisher", "sequence", "broker", "hops
 @click.option("--count", type=click.IntRange(min=1), help="End after so many.")
 @click.option("--for", "seconds", type=Duration(), help="End after this time.")
 @click.option("--name", help="The subscriber's name.")
+@click.option("--group", help="Share what matches with all who read in this group.")
+@click.option("--last", is_flag=True, help="Begin with the newest of each key (`stream add --key`).")
 @click.option("--after", type=Duration(), default=0.0, help="Wait so long before.")
 @click.option("--format", "template", metavar="TEXT", help="A line of one's own for each, with {FIELD}s.")
 @click.option("--raw", is_flag=True, help="The payloads alone, byte for byte, with nothing between them.")
@@ -42,6 +46,8 @@ def sub(
     count: int | None,
     seconds: float | None,
     name: str | None,
+    group: str | None,
+    last: bool,
     after: float,
     template: str | None,
     raw: bool,
@@ -54,26 +60,34 @@ def sub(
     import grapevine
 
     invocation = current()
-    if template is not None and raw:
-        raise Failure("--format or --raw, not both", USAGE)
+    if (template is not None and raw) or (group and last):
+        raise Failure("--format or --raw, --group or --last, not both", USAGE)
     write = printer(invocation, template, raw)
     time.sleep(after)
     with grapevine.connect(locate(invocation.broker), name=name, timeout=invocation.timeout_s) as client:
-        subscription = client.subscribe(filter, timeout=invocation.timeout_s)
+        subscription = _subscribe(client, filter, group, last, invocation.timeout_s)
         invocation.say(f"subscribed as {client.name} at {client.broker}")
         try:
             got = _print_all(invocation, subscription, count, seconds, write)
         except KeyboardInterrupt:
             got = -1
-        if dropped := subscription.dropped:
+        if isinstance(subscription, grapevine.GroupSubscription):
+            subscription.close()
+        if dropped := client.dropped:
             invocation.say(f"{dropped} were dropped because this subscriber was too slow")
     if count is not None and 0 <= got < count:
         raise Failure(f"{got} of {count} arrived in {seconds:g} s", TIMEOUT, told=True, arrived=got)
 
 
+def _subscribe(client: Client, filter: str, group: str | None, last: bool, timeout_s: float) -> Reading:
+    if group:
+        return client.subscribe(filter, timeout=timeout_s, group=group)
+    return client.subscribe(filter, timeout_s, last=True) if last else client.subscribe(filter, timeout_s)
+
+
 def _print_all(
     invocation: Invocation,
-    subscription: Subscription,
+    subscription: Reading,
     count: int | None,
     seconds: float | None,
     write: Callable[[Message], None],
@@ -87,6 +101,9 @@ def _print_all(
         if left <= 0:
             break
         for message in subscription.next_batch(count - got if count else 1000, timeout=left):
+            if isinstance(message, tuple):
+                invocation.say(f"offsets {message.first} to {message.last} are lost: {message.reason}")
+                continue
             write(message)
             got += 1
         sys.stdout.flush()

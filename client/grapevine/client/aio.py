@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import zmq
 
@@ -20,7 +20,7 @@ from grapevine.client.aio_reading import Advertisement, Subscription
 from grapevine.client.channel_readers import AsyncChannelSubscription, confirmed
 from grapevine.client.durable import AsyncDurableSubscription
 from grapevine.client.engine import Engine
-from grapevine.client.groups import AsyncGroupSubscription, Membership, membership
+from grapevine.client.groups import AsyncGroupSubscription, Membership, membership, newest
 from grapevine.client.options import Brokers, Confirm, Keys, Place, Slow, Until, as_filter
 from grapevine.client.requesting import REPLY_S, AsyncRequests
 from grapevine.client.session import AttachmentGap, Message
@@ -204,6 +204,10 @@ class Client:
     async def subscribe(
         self, filter: str | Filter | None, timeout: float | None = ..., *, group: str, **more: Any
     ) -> AsyncGroupSubscription: ...
+    @overload
+    async def subscribe(
+        self, filter: str | Filter, timeout: float | None = ..., *, last: Literal[True]
+    ) -> AsyncGroupSubscription: ...
     async def subscribe(
         self,
         filter: str | Filter | None,
@@ -213,6 +217,7 @@ class Client:
         on_gap: Callable[[AttachmentGap], object] | None = None,
         durable: str | None = None,
         group: str | None = None,
+        last: bool = False,
         **more: Any,
     ) -> Subscription | AsyncDurableSubscription:
         """Returns when every broker that must know knows, or, with confirm="local", when the first does.
@@ -222,11 +227,13 @@ class Client:
         client's input and output, when something may have been missed (`Subscription.gaps`).
 
         With `durable`, a name, see `subscribe_durable`; with `group`, a name, each message goes to one member
-        of that group, and takes the options of a durable subscription."""
+        of that group, and takes the options of a durable subscription; with `last`, the newest message of
+        each key that a stream keeps, then what is new."""
         if durable is not None:
             return await self.subscribe_durable(filter, durable, timeout, **more)
-        if group is not None:
-            member = membership(self._engine, group, filter, more)
+        if group is not None or last:
+            engine = self._engine
+            member = newest(engine, filter) if group is None else membership(engine, group, filter, more)
             return await Client(member.engine)._join(member, timeout)
         if filter is None or more:
             raise TypeError(f"only a durable subscription has {', '.join(more) or 'no filter'}")

@@ -1,4 +1,4 @@
-"""`subscribe(.., group=name)` for the two shells: a member is a session of its own.
+"""`subscribe(.., group=name)` and `subscribe(.., last=True)` for the two shells: each a session of its own.
 
 The group lives at one broker, which need not be the client's: the member's session attaches there, follows it
 when it is sent on, and leaves the client's other subscriptions where they are.
@@ -20,6 +20,7 @@ from grapevine.errors import Invalid
 from grapevine.filters import Filter
 
 IN_FLIGHT = 64  # messages under way to one member: what it holds, others wait for
+LAST = "last values"
 _numbers = count(1)
 
 
@@ -41,6 +42,14 @@ def membership(engine: Engine, group: str, filter: str | Filter | None, said: di
     windows = options.PUBLISH_WINDOW, options.RECEIVE_WINDOW
     own = options.make_engine(engine.candidates, name, "drop_oldest", *windows, keys, None)
     return Membership(wanted, own)
+
+
+def newest(engine: Engine, filter: str | Filter | None) -> Membership:
+    """For `last=True`: a session of its own, too."""
+    if filter is None:
+        raise Invalid("last=True needs a filter")
+    member = membership(engine, LAST, filter, {})
+    return Membership(member.wanted._replace(group=False, last=True, ack="explicit"), member.engine)
 
 
 class GroupSubscription(DurableSubscription):

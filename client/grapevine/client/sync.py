@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import zmq
 
@@ -22,7 +22,7 @@ from grapevine.client import options
 from grapevine.client.channel_readers import ChannelSubscription, confirmed
 from grapevine.client.durable import DurableSubscription
 from grapevine.client.engine import Engine
-from grapevine.client.groups import GroupSubscription, Membership, membership
+from grapevine.client.groups import GroupSubscription, Membership, membership, newest
 from grapevine.client.options import Brokers, Confirm, Keys, Place, Slow, Until, as_filter
 from grapevine.client.reading import RUN, Advertisement, Subscription
 from grapevine.client.requesting import REPLY_S, Requests
@@ -201,6 +201,10 @@ class Client:
     def subscribe(
         self, filter: str | Filter | None, timeout: float | None = ..., *, group: str, **more: Any
     ) -> GroupSubscription: ...
+    @overload
+    def subscribe(
+        self, filter: str | Filter, timeout: float | None = ..., *, last: Literal[True]
+    ) -> GroupSubscription: ...
     def subscribe(
         self,
         filter: str | Filter | None,
@@ -210,6 +214,7 @@ class Client:
         on_gap: Callable[[AttachmentGap], object] | None = None,
         durable: str | None = None,
         group: str | None = None,
+        last: bool = False,
         **more: Any,
     ) -> Subscription | DurableSubscription:
         """Returns when every broker that must know knows, or, with confirm="local", when the first does.
@@ -219,11 +224,13 @@ class Client:
         client's input and output, when something may have been missed (`Subscription.gaps`).
 
         With `durable`, a name, see `subscribe_durable`; with `group`, a name, each message goes to one member
-        of that group, and takes the options of a durable subscription."""
+        of that group, and takes the options of a durable subscription; with `last`, the newest message of
+        each key that a stream keeps, then what is new."""
         if durable is not None:
             return self.subscribe_durable(filter, durable, timeout, **more)
-        if group is not None:
-            member = membership(self._engine, group, filter, more)
+        if group is not None or last:
+            engine = self._engine
+            member = newest(engine, filter) if group is None else membership(engine, group, filter, more)
             return Client(member.engine)._join(member, timeout)
         if filter is None or more:
             raise TypeError(f"only a durable subscription has {', '.join(more) or 'no filter'}")

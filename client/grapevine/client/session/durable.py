@@ -84,6 +84,7 @@ class Wanted(NamedTuple):
     expires_s: float = 604_800.0
     fresh: bool = False
     group: bool = False
+    last: bool = False  # no place of its own: the newest of each key, then what is new
 
 
 class DurableReader:
@@ -101,6 +102,7 @@ class DurableReader:
         self.late = 0  # acknowledgements that did not count: another member had got it meanwhile
         self.counted: deque[int] = deque()  # offsets whose acknowledgement is on disk, of a group
         self._unanswered = 0  # acknowledgements that the group has not answered
+        self._next = 1  # the first offset not read, of last values
         self._number = number
         self._version = 0  # of the stream, once it is known
         self._fresh = True  # not asked for yet
@@ -124,6 +126,8 @@ class DurableReader:
     # --- the application ----------------------------------------------------------------------------
 
     def ack(self, offset: int) -> None:
+        if self.wanted.last:
+            return  # nobody keeps a place for it
         if self.wanted.ack == "cumulative":
             self._up_to = max(self._up_to, offset)
         else:
@@ -150,6 +154,8 @@ class DurableReader:
         if self.wanted.group:
             self.queue.clear()
             self._unanswered = 0
+        elif self.wanted.last:
+            pass
         elif self.home and broker_name != self.home:
             return []  # it waits for its home
         if self._fresh:
@@ -161,9 +167,18 @@ class DurableReader:
         self._asked = self._number()
         fresh = wanted.fresh and not self.opened
         return StreamRequest(
-            *(self._asked, wanted.stream, wanted.name, wanted.filter, wanted.start, wanted.at),
-            *(wanted.ack_wait_s, wanted.in_flight, wanted.max_deliver, wanted.expires_s, fresh, end),
-            wanted.group,
+            *(self._asked, wanted.stream, "" if wanted.last else wanted.name),
+            filter=wanted.filter,
+            start=wanted.start,
+            at=wanted.at,
+            ack_wait_s=wanted.ack_wait_s,
+            in_flight=wanted.in_flight,
+            max_deliver=wanted.max_deliver,
+            expires_s=wanted.expires_s,
+            fresh=fresh,
+            end=end,
+            group=wanted.group,
+            last=wanted.last,
         )
 
     def on_state(self, state: StreamState, broker_name: str, now: float) -> None:
@@ -175,6 +190,7 @@ class DurableReader:
         if state.outcome == "ok":
             if self._version not in (0, state.version):
                 self.queue.append(Gap(0, 0, FORGOTTEN))
+                self._next = 1
             self.state, self.home, self._version = state, broker_name, state.version
             self.opened = True
         elif state.outcome == "elsewhere":
@@ -194,6 +210,7 @@ class DurableReader:
             return
         self.queue.extend(Gap(gap.first, gap.last, gap.reason) for gap in fetched.gaps)
         again = set(fetched.again)
+        self._next = max((self._next - 1, *fetched.offsets)) + 1
         for publication, offset in zip(decode_publications(fetched.publications), fetched.offsets):
             message = DurableMessage(publication, b"", self.names, None, offset, offset in again, self)
             self.queue.append(message)
@@ -222,7 +239,10 @@ class DurableReader:
         room = self.wanted.in_flight - len(self.queue)
         if not self._asked and room > 0:
             self._asked = self._number()
-            out.append(Fetch(self._asked, self.stream, self.wanted.name, 0, room, WAIT_S))
+            if self.wanted.last:
+                out.append(Fetch(self._asked, self.stream, "", self._next, room, WAIT_S, True))
+            else:
+                out.append(Fetch(self._asked, self.stream, self.wanted.name, 0, room, WAIT_S))
         return out
 
     def _acknowledge(self) -> Acknowledge:
