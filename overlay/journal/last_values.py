@@ -115,7 +115,7 @@ class LastValues(Quiet):
             self.core.tell(StreamState(message.request, "not-allowed", text=text), client)
         elif stream is not None:
             self.wanted.setdefault(client, {})[stream.body.number] = message.filter
-            self.readers.answer(client, message.request, stream, None, now)
+            self.readers.answer(client, message.request, stream, "", now)
         else:
             question = to_text(message.filter).encode()
             self.census.ask(QUESTION, None, now, self._heard(client, message), question, ASK_S)
