@@ -36,6 +36,19 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: int = 256  # topics of one filter
 
 
+class ReconfigurationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rule: str = "paper"  # or "off": the broker with the role coordinator reconfigures only when it is told to
+    report_s: float = 30.0  # between two questions to all brokers
+    every_s: float = 3600.0  # between two reconfigurability tests, T_free
+    alpha: float = 0.3  # weight of the last period in the estimated rates
+    beta: float = 0.1  # share of the dearest reconfiguration's cost that notification must exceed
+    delay_weight: float = 1.0  # w_d
+    patience: int = 10  # costliest brokers tried before the search ends; the paper's is 1
+    cost: str = "text"  # or "printed": (7)
+    calm_s: float = 60.0  # nobody came or went for so long
+    step_s: float = 30.0  # a step that takes longer ends the attempt, before the decision
+
+
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 65_536  # publications a peer may have unsettled with us
     window_bytes: int = 256 * 1024 * 1024  # under way to a peer and not settled
@@ -147,6 +160,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tree: TreeSettings = TreeSettings()
     chord: ChordSettings = ChordSettings()
     topics: TopicSettings = TopicSettings()
+    reconfiguration: ReconfigurationSettings = ReconfigurationSettings()
     links: LinkSettings = LinkSettings()
     clients: ClientSettings = ClientSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()

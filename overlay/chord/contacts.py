@@ -113,6 +113,11 @@ class RingContacts(Quiet):
             if self.session(node) is None:
                 self._dial(node.addresses, now)
 
+    def redial(self, node: RingNode, now: float) -> None:
+        """Somebody who was given up, and may live."""
+        if node.broker not in self.core.peers:
+            self._dial(node.addresses, now)
+
     def seeds(self) -> tuple[Session, ...]:
         """Of the configured members those with a session; the others are dialled."""
         found: dict[Session, None] = {}

@@ -8,6 +8,7 @@ when nothing that came to it is unsettled.
 from __future__ import annotations
 
 from overlay.behaviour import Quiet
+from overlay.chord.participation import Participation
 from overlay.chord.planes import Planes
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
@@ -20,10 +21,11 @@ class RingLeaving(Quiet):
     def __init__(
         self,
         planes: Planes,
+        participation: Participation,
         attachments: Attachments,
         readiness: Readiness,
     ) -> None:
-        self.planes = planes
+        self.planes, self.participation = planes, participation
         self.attachments, self.readiness = attachments, readiness
         self.handed_over = False
         self._quiet_since = 0.0
@@ -52,6 +54,8 @@ class RingLeaving(Quiet):
         self.attachments.send_away(now)
 
     def _maybe_finish(self, now: float) -> None:
+        if self.participation.running is not None:
+            return  # nobody leaves during a reconfiguration
         if self.core.clients or self.core.numbered or self.planes.wants.unanswered:
             return
         if not self.handed_over:

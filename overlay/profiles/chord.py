@@ -17,10 +17,13 @@ from overlay.chord.asking import ChordDecision, on_arcs
 from overlay.chord.contacts import RingContacts
 from overlay.chord.leaving import RingLeaving
 from overlay.chord.listing import ChordListing
+from overlay.chord.participation import Participation
 from overlay.chord.planes import Planes
 from overlay.chord.router import ChordRouter
 from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
+from overlay.coordinate.interests import QUESTION, reporter
+from overlay.coordinate.manager import Manager
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.links.handshake import Handshake
@@ -36,6 +39,8 @@ def chord_broker(
     random: Random,
     addresses: tuple[str, ...] = (),
     matcher: Callable[[], Matcher] = Scan,
+    *,
+    coordinator: bool = False,
 ) -> Core:
     core = Core(name, incarnation, settings, random)
     handshake, readiness = Handshake(addresses), Readiness()
@@ -44,11 +49,13 @@ def chord_broker(
     planes = Planes(settings.chord, addresses, contacts, local)
     router = ChordRouter(settings.topics, local, planes)
     planes.fill(router)
+    participation = Participation(planes)
     census = Census(on_arcs(planes, contacts))
+    census.reporters[QUESTION] = reporter(planes, census.brief)
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
     attachments.ordered, attachments.ordered_by = False, settings.topics.by
     requests = Requests(attachments, router)
-    leaving = RingLeaving(planes, attachments, readiness)
+    leaving = RingLeaving(planes, participation, attachments, readiness)
     listing = ChordListing(core, planes, router)
     reports = Reports(census, contacts.members, listing, planes.path, attachments)
     news = News(listing, readiness, attachments)
@@ -56,15 +63,24 @@ def chord_broker(
     planes.on_current.append(lambda now: setattr(reports, "publications", planes.path))
     trace = Trace(lambda side, request: ChordDecision(core, planes.path, side, request))
     # Contacts come first: who is dead is known before what was under way to it goes another way.
-    ring = (handshake, contacts, contacts.members, planes, router)
+    ring = (handshake, contacts, contacts.members, planes, participation, router)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
-    core.assemble((*ring, census, attachments, requests, leaving, *answers))
+    managing = (Manager(settings.reconfiguration, planes, participation, census),) if coordinator else ()
+    core.assemble((*ring, census, *managing, attachments, requests, leaving, *answers))
     core.leave = leaving.leave
     core.drain = attachments.drain
     return core
 
 
 def from_start(start: Start) -> Core:
-    return chord_broker(
-        start.name, start.incarnation, start.settings, start.random, start.addresses, start.matcher
+    core = chord_broker(
+        start.name,
+        start.incarnation,
+        start.settings,
+        start.random,
+        start.addresses,
+        start.matcher,
+        coordinator="coordinator" in start.roles,
     )
+    core.restore(start.kept)
+    return core

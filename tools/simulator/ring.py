@@ -27,6 +27,7 @@ from grapevine.wire.identity import identify
 from grapevine.wire.messages import Batch, Hello, LaneBatch, LaneMarks, Marks, Ping, Publish
 from overlay.chord.membership import Membership
 from overlay.chord.path import ChordPath
+from overlay.chord.planes import Planes
 from overlay.chord.ring import ideal
 from overlay.chord.roots import Roots
 from overlay.chord.topics import Refusal, Term, terms_of, topic_of
@@ -38,6 +39,7 @@ from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.owed import Counted, Published
 from tools.simulator.reach import Edge
+from tools.simulator.reconfiguring import reconfigure, rings, two_planes
 from tools.simulator.ring_invariant import RingWatch
 from tools.simulator.scenario import Scenario
 from tools.simulator.world import World
@@ -85,6 +87,7 @@ class RingFaults(FaultPlan):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.failed: dict[BrokerHost, float] = {}
+        self.places = {one: (identify(one.name), identify(one.name)) for one in self.brokers}
         self.most_at_once = 0  # next to each other, within one repair
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
@@ -101,17 +104,34 @@ class RingFaults(FaultPlan):
         return not self._last_of_a_list(broker)
 
     def _next_to(self, broker: BrokerHost) -> int:
-        """How many next to each other have failed lately, with this one."""
+        """How many next to each other have failed lately, with this one; in each plane there is."""
         repaired = self.world.now - 2 * self.lost_after_s - REPAIR_S
-        ring = sorted((one for one in self.brokers if not one.left), key=lambda one: identify(one.name))
-        return longest_run([one is broker or self.failed.get(one, -inf) > repaired for one in ring])
+        self._see_places()
+        failed = {one for one in self.brokers if one is broker or self.failed.get(one, -inf) > repaired}
+        staying = [one for one in self.brokers if not one.left]
+        runs = []
+        for plane in range(2):
+            ring = sorted(staying, key=lambda one: self.places[one][plane])
+            runs.append(longest_run([one in failed for one in ring]))
+        return max(runs)
+
+    def _see_places(self) -> None:
+        """Where everybody is, or was when it failed, in the plane that is and in the next one."""
+        for one in self.brokers:
+            if one.core is not None:
+                planes = part(one.core, Planes)
+                following = planes.next or planes.current
+                places = (planes.membership.me.position, following.membership.me.position)
+                self.places[one] = places
 
     def _last_of_a_list(self, broker: BrokerHost) -> bool:
-        rings = [
-            part(one.core, Membership) for one in self.brokers if one.core is not None and one is not broker
-        ]
+        cores = [one.core for one in self.brokers if one.core is not None and one is not broker]
+        rings = [ring for core in cores for ring in core.behaviours if isinstance(ring, Membership)]
         live = {ring.me for ring in rings if not ring.leaving}
         return any(ring.member and ring.successors and live.isdisjoint(ring.successors) for ring in rings)
+
+    def _reconfigure(self, _: object) -> None:
+        reconfigure(self)
 
     def _pause(self, _: object) -> None:
         if (running := self._running()) and not self.over:
@@ -149,12 +169,13 @@ class RingForm:
             overlay=OverlaySettings("chord"),
             chord=msgspec.structs.replace(scenario.chord, members=addresses),
             topics=scenario.topics,
+            reconfiguration=scenario.reconfiguration,
             links=scenario.links,
             clients=scenario.attachments,
         )
 
     def roles(self, scenario: Scenario, number: int) -> frozenset[str]:
-        return frozenset(("broker",))
+        return frozenset(("broker", "coordinator") if number == 0 else ("broker",))
 
     def oracle(self, world: World, indices: dict[str, int], judge_every: int) -> Oracle:
         return RingOracle(world, indices, judge_every)
@@ -168,10 +189,12 @@ class RingForm:
 
         def step(broker: BrokerHost, core: Core) -> None:
             self._watch_rebuilding(simulation, part(core, Roots))
-            if known.look(broker.index, part(core, Membership), part(core, Roots)):
+            planes = part(core, Planes).all
+            if any([known.look((broker.index, p.slot), p.membership, p.roots) for p in planes]):
                 cores = [one.core for one in simulation.brokers if one.core is not None]
-                for text in known.check([(part(one, Membership), part(one, Roots)) for one in cores]):
-                    simulation.oracle.violation(text)
+                for ring in rings([part(one, Planes) for one in cores]):
+                    for text in known.check(ring):
+                        simulation.oracle.violation(text)
 
         simulation.watcher.on_step = step
 
@@ -190,6 +213,7 @@ class RingForm:
         staying = [broker for broker in simulation.brokers if not broker.left]
         cores = [broker.core for broker in staying if broker.core is not None]
         for core in cores:
+            unrest += two_planes(core)
             if part(core, ChordPath).waits:
                 unrest.append(f"{core.name} has publications that wait for a way")
             if not all(part(core, Wants).known.values()):

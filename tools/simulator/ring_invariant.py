@@ -99,10 +99,10 @@ class RingWatch:
 
     def __init__(self) -> None:
         self.checked = 0
-        self._known: dict[int, object] = {}
+        self._known: dict[tuple[int, int], object] = {}  # by broker and plane
         self._told: set[str] = set()
 
-    def look(self, broker: int, ring: Membership, roots: Roots) -> bool:
+    def look(self, broker: tuple[int, int], ring: Membership, roots: Roots) -> bool:
         """Whether something of this one has changed since the last step."""
         state = (ring.me, ring.member, ring.successors, roots.begin, roots.giving)
         if self._known.get(broker) == state:

@@ -20,6 +20,7 @@ from overlay.settings import (
     LinkSettings,
     OneHopSettings,
     OverlaySettings,
+    ReconfigurationSettings,
     RelocationSettings,
     SoftLinkSettings,
     TopicSettings,
@@ -101,6 +102,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     one_way: Whole = 0  # links that lose what one side says, and nobody is told
     clock_jumps: Whole = 0  # of a host's clock: seen by a broker when it starts again
     disk_errors: Whole = 0  # a sync fails: the broker says so and stops
+    reconfigurations: Whole = 0  # of a ring, to random positions
     lasting: Whole = 0  # brokers that die, or are cut off from everybody, and are never healed
 
 
@@ -133,6 +135,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attachments: ClientSettings = ClientSettings()
     chord: ChordSettings = ChordSettings()
     topics: TopicSettings = TopicSettings()
+    reconfiguration: ReconfigurationSettings = ReconfigurationSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
     relocation: RelocationSettings = RelocationSettings()
     durable: Durable | None = None  # none: the brokers have no journal
