@@ -18,7 +18,6 @@ from grapevine.wire.reconfiguration import (
     RcfgDone,
     RcfgFinish,
     RcfgInit,
-    RcfgNullify,
     RcfgOverlay,
     RcfgPubsub,
     Version,
