@@ -57,6 +57,13 @@ class Metrics:
         yield _gauge("subscriptions", "Subscriptions of our clients.", row["subscriptions"])
         yield _gauge("subscriptions_known", "Subscriptions in the table.", row["subscriptions_known"])
         yield _gauge("advertisements", "Advertisements in the table.", row["advertisements"])
+        if (moved := row.get("reconfiguration")) is not None:
+            yield _gauge("plane", "Number of the ring's plane.", moved["plane"])
+            yield _gauge(
+                "reconfiguring", "1 while a reconfiguration is not over here.", float(bool(moved["step"]))
+            )
+            yield _counter("reconfigurations_finished_total", "Planes moved to.", moved["finished"])
+            yield _counter("reconfigurations_aborted_total", "Planes given up.", moved["aborted"])
         yield _gauge("backlog_publications", "Deliveries that wait for slow clients.", backlog)
 
     def _driver(self) -> Iterator[Metric]:

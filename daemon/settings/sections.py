@@ -24,6 +24,7 @@ from overlay.settings import (
     LinkSettings,
     OneHopSettings,
     OverlaySettings,
+    ReconfigurationSettings,
     RelocationSettings,
     SoftLinkSettings,
     StreamSettings,
@@ -37,6 +38,7 @@ _FEED, _ONEHOP, _CHANNELS = FeedingSettings(), OneHopSettings(), ChannelSettings
 _JOURNAL = JournalSettings()
 _STREAMS = StreamSettings()
 _CHORD, _TOPICS = ChordSettings(), TopicSettings()
+_RECONFIGURATION = ReconfigurationSettings()
 
 
 class Broker(Section, frozen=True):
@@ -192,6 +194,41 @@ class Topics(Section, frozen=True):
         key("attributes, or attribute/width for cells of a number", cluster=True, min_length=1),
     ] = _TOPICS.by
     most: Annotated[int, key("topics that one filter may name", ge=1, le=65_536)] = _TOPICS.most
+
+
+class Reconfiguration(Section, frozen=True):
+    """What the manager of a ring, the broker with the role coordinator, does with the others' positions."""
+
+    rule: Annotated[
+        Literal["paper", "off"], key('"paper": when it saves more than it costs; "off": only when told to')
+    ] = "paper"
+    report_s: Annotated[float, key("seconds between two questions to all brokers", gt=0)] = (
+        _RECONFIGURATION.report_s
+    )
+    every_s: Annotated[float, key("seconds between two looks whether it would pay (T_free)", gt=0)] = (
+        _RECONFIGURATION.every_s
+    )
+    alpha: Annotated[float, key("weight of the last period in the estimated rates", gt=0, le=1)] = (
+        _RECONFIGURATION.alpha
+    )
+    beta: Annotated[float, key("share of the dearest reconfiguration that notification must cost", ge=0)] = (
+        _RECONFIGURATION.beta
+    )
+    delay_weight: Annotated[float, key("what a hop of delay counts against a relayed message", ge=0)] = (
+        _RECONFIGURATION.delay_weight
+    )
+    patience: Annotated[
+        int, key("costliest brokers tried before the search ends; the paper's is 1", ge=1)
+    ] = _RECONFIGURATION.patience
+    cost: Annotated[Literal["text", "printed"], key("what moving costs: the paper's text, or its (7)")] = (
+        "text"
+    )
+    calm_s: Annotated[float, key("seconds without a broker that came or went", ge=0)] = (
+        _RECONFIGURATION.calm_s
+    )
+    step_s: Annotated[float, key("seconds after which an unanswered step ends the attempt", gt=0)] = (
+        _RECONFIGURATION.step_s
+    )
 
 
 class Softlinks(Section, frozen=True):
@@ -473,6 +510,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     onehop: Onehop = Onehop()
     chord: Chord = Chord()
     topics: Topics = Topics()
+    reconfiguration: Reconfiguration = Reconfiguration()
     softlinks: Softlinks = Softlinks()
     relocation: Relocation = Relocation()
     links: Links = Links()

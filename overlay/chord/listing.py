@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from overlay.administration.labels import filter_text, is_called, label
 from overlay.administration.reports import Row
+from overlay.chord.participation import Participation
 from overlay.chord.planes import Planes
 from overlay.chord.router import ChordRouter
 from overlay.chord.topics import key_of
@@ -14,12 +15,13 @@ from overlay.data.client import Key
 
 
 class ChordListing:
-    def __init__(self, core: Core, planes: Planes, router: ChordRouter) -> None:
+    def __init__(self, core: Core, planes: Planes, participation: Participation, router: ChordRouter) -> None:
         self.core = core
-        self.planes, self.router = planes, router
+        self.planes, self.participation, self.router = planes, participation, router
 
     def place(self) -> Row:
-        return {"parent": None, **self.planes.membership.status(), **self.planes.roots.status()}
+        ring = {**self.planes.membership.status(), **self.planes.roots.status()}
+        return {"parent": None, **ring, "reconfiguration": self.participation.status()}
 
     def totals(self) -> Row:
         router = self.router

@@ -105,6 +105,21 @@ class Manager(Quiet):
             QUESTION, None, now, self.survey.take, deadline_s=max(self.settings.report_s / 2, 1.0)
         )
 
+    def plan_afresh(self, now: float) -> None:
+        """Ask everybody, then search."""
+        if self.computing or self.attempt is not None:
+            return
+        self.computing, self.proposal = True, None
+        self.asked_at = now
+
+        def asked(reports: list[dict[str, Any]], later: float) -> None:
+            self.survey.take(reports, later)
+            self.computing = False
+            if not self.unfit(later):
+                self.plan(later)
+
+        self.census.ask(QUESTION, None, now, asked)
+
     def plan(self, now: float, apply: bool = False) -> None:
         """Search in slices; `apply`: and go, if it pays."""
         if self.computing or self.attempt is not None:

@@ -24,6 +24,7 @@ from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
 from overlay.coordinate.interests import QUESTION, reporter
 from overlay.coordinate.manager import Manager
+from overlay.coordinate.reconfigure_commands import ReconfigureCommands
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.links.handshake import Handshake
@@ -56,7 +57,7 @@ def chord_broker(
     attachments.ordered, attachments.ordered_by = False, settings.topics.by
     requests = Requests(attachments, router)
     leaving = RingLeaving(planes, participation, attachments, readiness)
-    listing = ChordListing(core, planes, router)
+    listing = ChordListing(core, planes, participation, router)
     reports = Reports(census, contacts.members, listing, planes.path, attachments)
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
@@ -65,8 +66,10 @@ def chord_broker(
     # Contacts come first: who is dead is known before what was under way to it goes another way.
     ring = (handshake, contacts, contacts.members, planes, participation, router)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
-    managing = (Manager(settings.reconfiguration, planes, participation, census),) if coordinator else ()
-    core.assemble((*ring, census, *managing, attachments, requests, leaving, *answers))
+    manager = Manager(settings.reconfiguration, planes, participation, census) if coordinator else None
+    managing = () if manager is None else (manager,)
+    commands = ReconfigureCommands(census, participation, manager)
+    core.assemble((*ring, census, *managing, attachments, requests, leaving, commands, *answers))
     core.leave = leaving.leave
     core.drain = attachments.drain
     return core

@@ -34,6 +34,12 @@ ENTRIES = {
         ("config", "config", "config", "Configurations: check, diff, schema."),
         ("stream", "stream", "stream", "What is kept on disk: ls, add, show, rm, parked."),
         ("onehop", "onehop", "onehop", "A one-hop cluster: status, segments."),
+        (
+            "reconfigure",
+            "reconfigure",
+            "reconfigure",
+            "Positions of a ring's brokers: show, plan, apply, finish, abort.",
+        ),
         ("key", "key", "key", "Keys and roles: new, ls, allow, revoke."),
         ("unit", "unit", "unit", "Brokers of this host under systemd: install, print."),
         ("local", "local", "local", "Brokers of a topology on this machine: up, down, status, restart."),
