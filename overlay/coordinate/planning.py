@@ -13,7 +13,14 @@ import numpy as np
 
 from grapevine.wire.chord import RingNode
 from overlay.coordinate.cost import Cost, Geometry
-from overlay.coordinate.greedy import Plan, Step, best_of, improvements, is_worth_computing
+from overlay.coordinate.greedy import (
+    Plan,
+    Step,
+    best_of,
+    improvements,
+    is_worth_computing,
+    reconfiguration_cost,
+)
 from overlay.coordinate.interests import Survey
 from overlay.settings import ReconfigurationSettings
 
@@ -70,5 +77,15 @@ def search(survey: Survey, settings: ReconfigurationSettings, base: int) -> Gene
         path.append(step)
         yield
     plan = best_of(path, len(topics), settings.cost)
+    if not plan.pays:
+        plan = _cheapest(path, len(topics), settings.cost)
     mapping = tuple(int(rank) for rank in plan.at)
     return Proposal(tuple(nodes), mapping, len(topics), before, before - plan.benefit, plan, worth)
+
+
+def _cheapest(path: list[Step], topics: int, form: str) -> Plan:
+    """Where the search ended, although going there costs more than it saves: for an operator to see."""
+    first, last = path[0], path[-1]
+    changed = int((first.at != last.at).sum())
+    price = reconfiguration_cost(len(first.at), topics, changed, form)
+    return Plan(last.at, first.cost - last.cost, price, changed, len(path) - 1)
