@@ -251,5 +251,6 @@ def running_version(version: Version) -> tuple[str, int, int]:
 
 def copied(roots: Roots) -> bool:
     """Whether those who would take a root's place know all that it does."""
-    known = roots.acknowledged
-    return bool(roots.targets) and all(0 < n <= known.get(node, 0) for node, n in roots.targets.items())
+    holders = roots.holders
+    known = holders.acknowledged
+    return bool(holders.nodes) and all(0 < n <= known.get(node, 0) for node, n in holders.nodes.items())

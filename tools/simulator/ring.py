@@ -190,7 +190,8 @@ class RingForm:
         def step(broker: BrokerHost, core: Core) -> None:
             self._watch_rebuilding(simulation, part(core, Roots))
             planes = part(core, Planes).all
-            if any([known.look((broker.index, p.slot), p.membership, p.roots) for p in planes]):
+            changed = [known.look((broker.index, p.slot), p.membership, p.roots) for p in planes]
+            if any(changed):
                 cores = [one.core for one in simulation.brokers if one.core is not None]
                 for ring in rings([part(one, Planes) for one in cores]):
                     for text in known.check(ring):
