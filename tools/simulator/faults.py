@@ -121,7 +121,6 @@ class FaultPlan:
             ("clock_jumps", self._clock_jump),
             ("disk_errors", self._disk_error),
             ("lasting", self._lasting),
-            ("reconfigurations", self._reconfigure),
         ]
         self.wandering = draw(faults.moves, Random(0)) > 0
         self.moving = draw(faults.relocations, Random(0)) > 0
@@ -495,9 +494,6 @@ class FaultPlan:
             if end.other is not None and identify(end.other.host.name) == move.old:
                 self.counts["slow move"] += 1
                 self.network.clog(end, self.world.now + self.random.uniform(0.3, 0.9))
-
-    def _reconfigure(self, _: object) -> None:
-        """Of a ring: the form's own."""
 
     def _client_restart(self, app: App) -> None:
         if not app.host.up:

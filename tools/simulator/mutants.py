@@ -39,6 +39,7 @@ from tools.simulator.apps import App
 from tools.simulator.disk_mutants import DISK_MUTANTS
 from tools.simulator.group_mutants import GROUP_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
+from tools.simulator.reconfiguration_mutants import RECONFIGURATION_MUTANTS
 from tools.simulator.ring_mutants import RING_MUTANTS
 
 Replacement = tuple[Any, str, Any]  # a class or a module, what of it, and by what
@@ -295,6 +296,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     **DISK_MUTANTS,
     **GROUP_MUTANTS,
     **ONEHOP_MUTANTS,
+    **RECONFIGURATION_MUTANTS,
     **RING_MUTANTS,
     "plan-forgotten": _plan_forgotten,
     "position-kept": _position_kept,

@@ -41,7 +41,7 @@ from tools.simulator.owed import Counted, Published
 from tools.simulator.reach import Edge
 from tools.simulator.reconfiguring import reconfigure, rings, two_planes
 from tools.simulator.ring_invariant import RingWatch
-from tools.simulator.scenario import Scenario
+from tools.simulator.scenario import Faults, Scenario, draw
 from tools.simulator.world import World
 
 if TYPE_CHECKING:
@@ -130,8 +130,10 @@ class RingFaults(FaultPlan):
         live = {ring.me for ring in rings if not ring.leaving}
         return any(ring.member and ring.successors and live.isdisjoint(ring.successors) for ring in rings)
 
-    def _reconfigure(self, _: object) -> None:
-        reconfigure(self)
+    def schedule(self, faults: Faults, seconds: float) -> None:
+        super().schedule(faults, seconds)
+        for _ in range(draw(faults.reconfigurations, self.random)):
+            self.world.after(self.random.uniform(0, seconds), lambda _: reconfigure(self))
 
     def _pause(self, _: object) -> None:
         if (running := self._running()) and not self.over:
