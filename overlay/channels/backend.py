@@ -25,7 +25,7 @@ from grapevine.wire.channels import (
     execution_of,
     position,
 )
-from grapevine.wire.driving import Plan
+from grapevine.wire.driving import STATE, Plan
 from grapevine.wire.messages import Message
 from grapevine.wire.parameters import canonical, set_id, take_set
 from overlay.behaviour import Quiet, Status
@@ -212,6 +212,8 @@ class BackEnd(Quiet):
         of: dict[int, list[tuple[int, int, int]]] = {}
         for be, extent in index.items():
             known = self.store.interest.by_be.get(be)
+            if be == STATE:
+                continue
             self.produced[be] = self.produced.get(be, 0) + extent.size
             for broker in known.brokers if known is not None else ():
                 of.setdefault(broker, []).append((be, extent.rows, extent.size))

@@ -13,6 +13,7 @@ from grapevine.errors import ChannelError
 from grapevine.wire.channels import DriverAnswer, DriverAsk
 from grapevine.wire.driving import (
     LEASE_S,
+    STATE,
     Commit,
     Failed,
     Listing,
@@ -24,6 +25,8 @@ from grapevine.wire.driving import (
     Serving,
     Sets,
     SetsAsk,
+    State,
+    StateAsk,
     decode_body,
     encode_body,
 )
@@ -62,6 +65,7 @@ class DriverDesk(Quiet):
             "plan": (PlanAsk, self._plan),
             "sets": (SetsAsk, self._sets),
             "rows": (RowsAsk, self._rows),
+            "state": (StateAsk, self._state),
             "put": (Put, self._put),
             "commit": (Commit, self._commit),
             "failed": (Failed, self._failed),
@@ -147,6 +151,17 @@ class DriverDesk(Quiet):
         found = log.read(ask.dataset, ask.after, ask.up_to, min(ask.most_bytes, ROWS_BYTES))
         through = found[-1].position if found else max(ask.after, min(ask.up_to, log.end(ask.dataset)))
         return Rows(tuple((read.position, read.row) for read in found), through, log.start(ask.dataset))
+
+    def _state(self, ask: StateAsk, now: float) -> State:
+        kept = self.store.results.read(store_name(ask.channel, ask.version), ask.execution, STATE)
+        found: list[bytes] = []
+        size = 0
+        for row in kept[ask.after :]:
+            size += len(row)
+            if found and size > ROWS_BYTES:
+                return State(tuple(found), True)
+            found.append(row)
+        return State(tuple(found), False)
 
     def _put(self, put: Put, now: float) -> bool:
         self._check(put.lease)

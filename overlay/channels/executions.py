@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from grapevine.wire.catalog import Channel
-from grapevine.wire.driving import Plan
+from grapevine.wire.driving import STATE, Plan
 from overlay.channels.catalog import Catalog, mentions
 from overlay.channels.dataset_log import DatasetLog
 from overlay.channels.interest import Interest
@@ -124,7 +124,7 @@ class Executions:
     def _done(self, plan: Plan, took_s: float, now: float) -> None:
         store = store_name(plan.channel, plan.version)
         progress = self.progress.setdefault(plan.channel, Progress())
-        index = self.results.index(store, plan.execution)
+        index = {be: e for be, e in self.results.index(store, plan.execution).items() if be != STATE}
         progress.executed = plan.execution
         progress.cuts = {name: end for name, _, end in plan.cuts if name in progress.cuts}
         progress.at, progress.took_s = now, took_s
@@ -150,7 +150,8 @@ class Executions:
         for channel in self.catalog.channels.values():
             store = store_name(channel.name, channel.version)
             times = self.times.get(store, {})
-            gone = [execution for execution, at in times.items() if at < now - channel.keep_s]
+            last = 0 if channel.new else self.progress[channel.name].executed  # is compared with
+            gone = [e for e, at in times.items() if at < now - channel.keep_s and e != last]
             if gone:
                 self.drop_results(store, max(gone))
         for name, dataset in self.catalog.datasets.items():

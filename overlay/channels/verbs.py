@@ -9,6 +9,7 @@ import msgspec
 
 from grapevine.errors import ChannelError
 from grapevine.wire.catalog import Channel, Dataset
+from grapevine.wire.driving import STATE
 from grapevine.wire.messages import Answer, Command
 from overlay.behaviour import Quiet
 from overlay.channels.desk import DriverDesk
@@ -224,6 +225,8 @@ class ChannelVerbs(Quiet):
         wanted = int(command.arguments.get("execution") or (kept[-1] if kept else 0))
         rows: list[dict[str, Any]] = []
         for be in store.results.index(where, wanted) if wanted in kept else ():
+            if be == STATE:
+                continue
             known = store.interest.by_be.get(be)
             form = msgspec.msgpack.decode(known.kept.form) if known is not None else None
             for row in store.results.read(where, wanted, be):

@@ -46,6 +46,11 @@ new = "Reports"
 parameters.user = "string"
 sql = "SELECT r.id FROM Reports r JOIN Users u ON near(r.lat, r.lon, u.lat, u.lon, 30) WHERE u.user = :user"
 
+[channel.AroundMe]
+period = "1s"
+parameters.user = "string"
+sql = "SELECT r.id FROM Reports r JOIN Users u ON near(r.lat, r.lon, u.lat, u.lon, 1) WHERE u.user = :user"
+
 [channel.Live]
 period = "continuous"
 new = "Reports"

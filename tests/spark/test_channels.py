@@ -78,6 +78,28 @@ def test_results_are_those_of_one_query_for_each_set(cluster: Cluster, spark: An
     assert listed["Near"]["state"] == "ready"
 
 
+def test_who_walks_into_an_old_emergency_is_told_and_who_walks_out(cluster: Cluster) -> None:
+    """Without `new` the changes of the result are delivered, also by a driver that has just started."""
+    with cluster.client("edge", "pub2") as publisher, cluster.client("edge", "dan") as dan:
+
+        def walk(lat: float) -> None:
+            publisher.publish({"class": "location", "user": "dan", "lat": lat, "lon": 30.0})
+            publisher.flush(timeout=60)
+
+        publisher.publish({"class": "report", "id": 5000, "type": "fire", "lat": 61.0, "lon": 30.0})
+        walk(62.0)
+        around = dan.subscribe_channel("AroundMe", {"user": "dan"}, timeout=60)
+        assert around.next_execution(timeout=5) == []
+        walk(61.0)
+        (came,) = collect(around, 1, 200)
+        assert came.row == {"id": 5000} and not came.removed
+        cluster.stop_driver()
+        cluster.start_driver()
+        walk(62.0)
+        (gone,) = collect(around, 1, 400)
+        assert gone.row == {"id": 5000} and gone.removed, "and nothing was added again"
+
+
 def test_mistakes_are_told_at_once(cluster: Cluster) -> None:
     bad = cluster.directory / "bad.toml"
     bad.write_text('[channel.C]\nperiod = "1y"\nsql = "SELECT x FROM Nowhere WHERE y = :z"\n')

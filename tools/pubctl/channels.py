@@ -282,6 +282,7 @@ def sub(
                     break
                 for result in results.next_batch(most - got if most else 1000, timeout=left):
                     row = {"execution": result.execution, "position": result.position, "row": result.row}
+                    row |= {"removed": True} if result.removed else {}
                     click.echo(msgspec.json.encode(row).decode())
                     got += 1
                 sys.stdout.flush()

@@ -43,6 +43,7 @@ NEW = Channel(
     "Above", "SELECT id FROM Reports WHERE id > :low", (Parameter("low", "bigint"),), 1.0, ("Reports",)
 )
 LIVE = msgspec.structs.replace(NEW, name="Live", period_s=0.0)
+ALL = msgspec.structs.replace(NEW, name="All", new=())  # everything each time: changes are delivered
 # Every now and then somebody is to go elsewhere.
 BALANCING = BalancingSettings(
     mode="on", alpha=0.05, beta=1e-9, theta=1e-9, gamma=1.0, moves=100, in_flight=3, cooldown_s=2.0,
@@ -123,6 +124,7 @@ class DriverApp(Turning):
         if self.random.random() < 0.05:
             return RuntimeError("a job that fails")
         ((_, after, up_to),) = job.plan.cuts
+        after = after if job.channel.new else 0
         fresh = [each for at, each in sorted(self.rows) if after < at <= up_to]
         runs: Runs = []
         for be, form in sorted(job.sets.items()):
@@ -148,7 +150,9 @@ class Subscriber(Turning):
         self.states: dict[tuple[str, int], ChannelSubscriptionState] = {}
         self.wrong: list[str] = []
         count = min(max(self.wanted, 1), len(LOWS))
-        self.keys = [(name, low) for name in ("Above", "Live") for low in self.random.sample(LOWS, count)]
+        self.keys = [
+            (name, low) for name in ("Above", "Live", "All") for low in self.random.sample(LOWS, count)
+        ]
 
     def begin(self) -> None:
         assert self.host.session is not None
@@ -213,7 +217,7 @@ class ChannelSimulation(Simulation):
         verbs = next(b for b in broker.core.behaviours if isinstance(b, ChannelVerbs))
         assert verbs.desk is not None and verbs.feeds is not None
         store = verbs.desk.store
-        store.catalog.create([REPORTS], [NEW, LIVE])
+        store.catalog.create([REPORTS], [NEW, LIVE, ALL])
         for channel in store.catalog.channels.values():
             store.executions.begin(channel)
         store.note_catalog()
@@ -296,13 +300,18 @@ class ChannelSimulation(Simulation):
     def _missing(self) -> list[str]:
         found = [text for app in self._subscribers() for key in app.keys if (text := self._lacks(app, key))]
         log, progress = self.store.log, self.store.executions.progress
-        behind = [name for name in progress if progress[name].cuts.get("Reports", 0) < log.end("Reports")]
+        behind = [
+            n for n in progress if progress[n].cuts.get("Reports", log.end("Reports")) < log.end("Reports")
+        ]
         return found + [f"{name} has not seen all reports" for name in behind]
 
     def _lacks(self, app: Subscriber, key: tuple[str, int]) -> str:
         if key not in app.since:
             return f"{app.host.name} {key} is not confirmed"
-        due = [at for at, _ in self._stored(*key) if at > app.since[key]]
+        stored = self._stored(*key)
+        due = [at for at, _ in stored if at > app.since[key]]
+        if key[0] == "All" and len(stored) < len(self._wanted(key)):
+            return f"{key} has not seen all reports"
         absent = set(due) - {at for at, _ in app.seen.get(key, ())}
         return f"{app.host.name} {key} lacks {len(absent)} of {len(due)}" if absent else ""
 
@@ -335,13 +344,16 @@ class ChannelSimulation(Simulation):
         stored = self._stored(*key)
         if not stored:
             return
-        log = self.store.log
-        rows = log.read("Reports", 0, log.end("Reports"), 1 << 40)
-        ids = [msgspec.msgpack.decode(read.row.attributes)["id"] for read in rows]
-        wanted = [each for each in ids if each > key[1]]
+        wanted = self._wanted(key)
         got = [each for _, each in stored]
         if got != wanted[len(wanted) - len(got) :]:
             self.oracle.violation(f"{key}: results are not the reports since its first execution")
+
+    def _wanted(self, key: tuple[str, int]) -> list[int]:
+        log = self.store.log
+        rows = log.read("Reports", 0, log.end("Reports"), 1 << 40)
+        ids = [msgspec.msgpack.decode(read.row.attributes)["id"] for read in rows]
+        return [each for each in ids if each > key[1]]
 
     def _judge_delivery(self, app: Subscriber, key: tuple[str, int]) -> None:
         since = app.since.get(key)

@@ -10,11 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from grapevine.client.session.duplicates import Duplicates
-from grapevine.wire.channels import SubscribeChannel
 from grapevine.wire.messages import Message, Subscribe, Subscription
-from overlay.channels.dataset_log import MemoryDatasetLog
-from overlay.channels.frontend import FrontEndSubscription
-from overlay.channels.records import JournalRecords
 from overlay.data.duplicates import LastSeen
 from overlay.gather import Gather
 from overlay.links.incoming import Incoming
@@ -36,6 +32,7 @@ from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.tombstones import Tombstones
 from tools.simulator.apps import App
+from tools.simulator.channel_mutants import CHANNEL_MUTANTS
 from tools.simulator.disk_mutants import DISK_MUTANTS
 from tools.simulator.group_mutants import GROUP_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
@@ -240,32 +237,6 @@ def _plane_dropped_early() -> list[Replacement]:
     return [(Planes, "empty", lambda self, plane: True)]
 
 
-def _plan_forgotten() -> list[Replacement]:
-    """The plan of an execution is in memory only: who runs it again has other input."""
-    kept = JournalRecords.put
-
-    def put(self: JournalRecords, key: str, value: bytes) -> None:
-        if not key.startswith("plan/"):
-            kept(self, key, value)
-
-    return [(JournalRecords, "put", put)]
-
-
-def _position_kept() -> list[Replacement]:
-    """A broker goes on after what it has sent, not after what has come."""
-    kept = FrontEndSubscription.begin
-
-    def begin(self: FrontEndSubscription, message: SubscribeChannel) -> None:
-        if not hasattr(self, "sent"):
-            kept(self, message)
-
-    return [(FrontEndSubscription, "begin", begin)]
-
-
-def _fed_before_synced() -> list[Replacement]:
-    return [(MemoryDatasetLog, "sync", lambda self: None)]
-
-
 MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "no-reannouncement": _no_reannouncement,
     "early-confirmation": _early_confirmation,
@@ -298,9 +269,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     **ONEHOP_MUTANTS,
     **RECONFIGURATION_MUTANTS,
     **RING_MUTANTS,
-    "plan-forgotten": _plan_forgotten,
-    "position-kept": _position_kept,
-    "fed-before-synced": _fed_before_synced,
+    **CHANNEL_MUTANTS,
 }
 
 

@@ -41,6 +41,9 @@ class Listing(msgspec.Struct, frozen=True, array_like=True):
     channels: tuple[Channel, ...]
 
 
+STATE = 0  # among results, in place of a back-end subscription: for the next execution
+
+
 class PlanAsk(msgspec.Struct, frozen=True, array_like=True):
     lease: int
     channel: str
@@ -93,6 +96,20 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
     rows: tuple[tuple[int, FedRow], ...]  # with their positions
     through: int  # complete up to here
     start: int  # the first position that is still kept
+
+
+class StateAsk(msgspec.Struct, frozen=True, array_like=True):
+    """What an execution left for the next one to compare with."""
+
+    channel: str
+    version: int
+    execution: int
+    after: int = 0  # so many rows are known
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    rows: tuple[bytes, ...]
+    more: bool
 
 
 class Put(msgspec.Struct, frozen=True, array_like=True):

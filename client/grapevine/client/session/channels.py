@@ -32,22 +32,31 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 1 << 20
 TELL = 64  # rows taken before the broker hears of it, unless the queue is empty
-_row = msgspec.msgpack.Decoder(tuple[float, dict[str, Any]]).decode
+
+
+class Packed(msgspec.Struct, frozen=True, array_like=True):
+    """A row as the driver wrote it."""
+
+    executed_at: float
+    row: dict[str, Any]
+    removed: bool = False
+
+
+_unpack = msgspec.msgpack.Decoder(Packed).decode
 
 
 class Result:
     """A row of a channel's result."""
 
-    __slots__ = ("row", "channel", "parameters", "executed_at", "position")
+    __slots__ = ("row", "channel", "parameters", "executed_at", "position", "removed")
 
-    def __init__(
-        self, row: dict[str, Any], channel: str, parameters: dict[str, Any], executed_at: float, position: int
-    ) -> None:
-        self.row = row
+    def __init__(self, packed: Packed, channel: str, parameters: dict[str, Any], position: int) -> None:
+        self.row = packed.row
         self.channel = channel
         self.parameters = parameters
-        self.executed_at = executed_at  # seconds since 1970
+        self.executed_at = packed.executed_at  # seconds since 1970
         self.position = position  # subscribe with after=position to go on from here
+        self.removed = packed.removed  # of a channel without `new`: it is not in the result any more
 
     @property
     def execution(self) -> int:
@@ -191,9 +200,8 @@ class Channels:
     def _rows(self, state: ChannelSubscriptionState, message: ChannelRows) -> None:
         for position, payload in message.rows:
             if position > state.last:
-                executed_at, row = _row(payload)
                 state.last = position
-                state.queue.append(Result(row, state.channel, state.parameters, executed_at, position))
+                state.queue.append(Result(_unpack(payload), state.channel, state.parameters, position))
         state.through = max(state.through, message.through)
 
     def _state(self, state: ChannelSubscriptionState, message: ChannelState) -> None:

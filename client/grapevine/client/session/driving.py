@@ -12,6 +12,7 @@ import math
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from grapevine.client.session.comparing import Before, compared, read_state
 from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.channels import DriverAnswer
 from grapevine.wire.driving import (
@@ -29,6 +30,8 @@ from grapevine.wire.driving import (
     Serving,
     Sets,
     SetsAsk,
+    State,
+    StateAsk,
     decode_body,
     encode_body,
 )
@@ -223,6 +226,9 @@ class Driver:
         for name, _, up_to in plan.cuts:
             yield from self._fetch_rows(name, up_to)
         runs: Runs = yield Execute(channel, plan, sets, self.datasets)
+        if not channel.new:
+            before = yield from self._fetch_state(plan)
+            runs = compared(before, runs, sets, plan.at)
         pieces = list(split(runs))
         where = (self.lease, plan.channel, plan.version, plan.execution, self.incarnation & 0x7FFFFFFF)
         for number, piece in enumerate(pieces):
@@ -252,6 +258,17 @@ class Driver:
             after = part.sets[-1][0] if part.sets else after
         self._sets[plan.channel] = (plan.version, plan.generation, sets)
         return sets
+
+    def _fetch_state(self, plan: Plan) -> Generator[Step, Any, Before]:
+        """What the execution before this one gave; nothing if this version has none."""
+        rows: list[bytes] = []
+        more = True
+        while more:
+            asked = StateAsk(plan.channel, plan.version, plan.execution - 1, len(rows))
+            part = decode_body(self._good((yield Question("state", asked))), State)
+            rows += part.rows
+            more = part.more
+        return read_state(rows)
 
     def _fetch_rows(self, name: str, up_to: int) -> Task:
         """One fetch for all channels; who comes second waits."""

@@ -1,0 +1,56 @@
+"""Results of a channel without `new`: the whole query runs every period, and changes are delivered.
+
+What an execution gave, set by set, is kept with its results under `STATE`, in one commit with what is
+delivered: whoever runs the next execution, or the same one again, compares with the same rows. A row that is
+there twice is two rows. A set that is new has everything as added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from grapevine.wire.driving import STATE
+
+Runs: TypeAlias = list[tuple[int, list[bytes]]]
+Before: TypeAlias = dict[int, list[bytes]]  # back-end subscription -> its rows, without the time
+
+_row = msgspec.msgpack.Decoder(tuple[float, msgspec.Raw]).decode
+_kept = msgspec.msgpack.Decoder(tuple[int, list[bytes]]).decode
+_encode = msgspec.msgpack.encode
+
+
+def read_state(rows: Iterable[bytes]) -> Before:
+    return dict(map(_kept, rows))
+
+
+def compared(before: Before, runs: Runs, sets: Iterable[int], at: float) -> Runs:
+    """What is delivered: rows that were not there before, in the result's order, then those that are gone;
+    and the state of all sets."""
+    results = {be: [bytes(_row(row)[1]) for row in rows] for be, rows in runs}
+    delivered: Runs = []
+    state: list[bytes] = []
+    for be in sorted(sets):
+        now, then = results.get(be, []), before.get(be, [])
+        if now:
+            state.append(_encode((be, now)))
+        found = [_encode((at, msgspec.Raw(row))) for row in surplus(now, then)]
+        found += [_encode((at, msgspec.Raw(row), True)) for row in surplus(then, now)]
+        if found:
+            delivered.append((be, found))
+    return [(STATE, state), *delivered] if state else delivered
+
+
+def surplus(rows: list[bytes], others: list[bytes]) -> list[bytes]:
+    """Rows beyond those that the others have too; of equal ones the last are more."""
+    left = Counter(others)
+    found = []
+    for row in rows:
+        if left[row] > 0:
+            left[row] -= 1
+        else:
+            found.append(row)
+    return found

@@ -1,0 +1,72 @@
+"""Named mistakes of channels (see mutants.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from grapevine.client.session.driving import Driver
+from grapevine.wire.channels import SubscribeChannel
+from grapevine.wire.driving import Plan
+from overlay.channels.dataset_log import MemoryDatasetLog
+from overlay.channels.frontend import FrontEndSubscription
+from overlay.channels.records import JournalRecords
+
+Replacement = tuple[Any, str, Any]
+
+
+def plan_forgotten() -> list[Replacement]:
+    """The plan of an execution is in memory only: who runs it again has other input."""
+    kept = JournalRecords.put
+
+    def put(self: JournalRecords, key: str, value: bytes) -> None:
+        if not key.startswith("plan/"):
+            kept(self, key, value)
+
+    return [(JournalRecords, "put", put)]
+
+
+def position_kept() -> list[Replacement]:
+    """A broker goes on after what it has sent, not after what has come."""
+    kept = FrontEndSubscription.begin
+
+    def begin(self: FrontEndSubscription, message: SubscribeChannel) -> None:
+        if not hasattr(self, "sent"):
+            kept(self, message)
+
+    return [(FrontEndSubscription, "begin", begin)]
+
+
+def fed_before_synced() -> list[Replacement]:
+    return [(MemoryDatasetLog, "sync", lambda self: None)]
+
+
+def taken_when_come() -> list[Replacement]:
+    """Who attaches anew has taken, in the broker's eyes, whatever had come to it."""
+    kept = FrontEndSubscription.begin
+
+    def begin(self: FrontEndSubscription, message: SubscribeChannel) -> None:
+        kept(self, message)
+        self.taken = self.sent
+
+    return [(FrontEndSubscription, "begin", begin)]
+
+
+def state_forgotten() -> list[Replacement]:
+    """A driver compares with what it remembers, and one that has just started with nothing."""
+    kept = Driver._fetch_state
+
+    def fetch(self: Driver, plan: Plan) -> Generator[Any, Any, Any]:
+        before = yield from kept(self, plan)
+        return before if plan.channel in self.executed else {}
+
+    return [(Driver, "_fetch_state", fetch)]
+
+
+CHANNEL_MUTANTS = {
+    "plan-forgotten": plan_forgotten,
+    "position-kept": position_kept,
+    "fed-before-synced": fed_before_synced,
+    "taken-when-come": taken_when_come,
+    "state-forgotten": state_forgotten,
+}
