@@ -122,7 +122,8 @@ class DriverDesk(Quiet):
 
     def _catalog(self, ask: object, now: float) -> Listing:
         catalog = self.store.catalog
-        return Listing(catalog.generation, tuple(catalog.datasets.values()), tuple(catalog.channels.values()))
+        channels = tuple(channel for channel in catalog.channels.values() if channel.direct is None)
+        return Listing(catalog.generation, tuple(catalog.datasets.values()), channels)
 
     def _plan(self, ask: PlanAsk, now: float) -> Any:
         self._check(ask.lease)

@@ -156,11 +156,14 @@ class ChannelVerbs(Quiet):
         ]
         failures, text = self.desk.failures.get(channel.name, (0, ""))
         state = "no driver" if not self.desk.driver else "failing" if failures else "ready"
+        if channel.direct is not None:
+            state = "ready"
         return {
             "name": channel.name,
             "version": channel.version,
             "period_s": channel.period_s,
             "state": state,
+            "direct": channel.direct is not None,
             "trouble": text,
             "back_end": len(held),
             "brokers": len({broker for known in held for broker in known.brokers}),

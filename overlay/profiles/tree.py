@@ -19,6 +19,7 @@ from overlay.administration.trace import Trace
 from overlay.behaviour import Behaviour
 from overlay.channels.backend import BackEnd
 from overlay.channels.desk import DriverDesk
+from overlay.channels.direct import DirectChannels
 from overlay.channels.feeds import Feeds
 from overlay.channels.frontend import FrontEnd
 from overlay.channels.records import JournalRecords
@@ -172,7 +173,7 @@ def _soft_links(
 
 
 def _channels(
-    core: Core, tree: Tree, kept: Kept, disks: Disks | None, address: str
+    core: Core, tree: Tree, kept: Kept, disks: Disks | None, address: str, matcher: Callable[[], Matcher]
 ) -> tuple[FrontEnd, list[Behaviour]]:
     """Every broker serves subscribers of channels, if it knows a back end or is one."""
     handshake, router = tree.handshake, tree.router
@@ -184,9 +185,10 @@ def _channels(
     store = Store(disks, JournalRecords(core, kept))
     backend = BackEnd(store)
     desk, feeds = DriverDesk(backend), Feeds(store, router, router)
+    direct = DirectChannels(backend, feeds, matcher)
     front.own = backend
     verbs = ChannelVerbs(desk, feeds, lambda: address)
-    return front, [sessions, backend, front, desk, feeds, verbs]
+    return front, [sessions, backend, front, desk, feeds, direct, verbs]
 
 
 def _balancing(
@@ -276,7 +278,7 @@ def tree_broker(
     clients = (log, attachments, requests, migration, *on_disk, *fed_by)
     relocating = (relocation, RelocationCommands(census, relocation, addresses))
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
-    front, channels = _channels(core, tree, kept or {}, disks, backend)
+    front, channels = _channels(core, tree, kept or {}, disks, backend, matcher)
     reporting = Reporting(census, front, addresses, location, disks is None and not coordinator)
     reporting.fixed = partial(_has_more_than_channels, on_disk)
     channels += [contact.sessions, contact]

@@ -24,10 +24,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from grapevine.errors import FilterError
 from grapevine.filters import parse
 from grapevine.wire.catalog import CONTINUOUS, FED_COLUMNS, Channel, Dataset
 from grapevine.wire.parameters import PARAMETERS_MAX, Parameter, mistakes
+from pipeline.channels.direct import direct
 from pipeline.channels.places import Places
 from pipeline.channels.rewrite import ALL, PREFIX, QueryError, uses
 
@@ -193,10 +196,14 @@ class Reader:
         if not isinstance(table.get("sql"), str):
             self.wrong("has no sql", where)
             return None
+        before = len(self.found)
         self.sql(where, table["sql"], {each.name for each in parameters}, datasets)
-        return Channel(
-            name, table["sql"], parameters, period_s, new, self.duration(where, table, "keep", 86_400.0)
-        )
+        keep_s = self.duration(where, table, "keep", 86_400.0)
+        found = Channel(name, table["sql"], parameters, period_s, new, keep_s)
+        if len(self.found) > before:
+            return found
+        plainly = direct(found.sql, parameters, period_s, new, datasets)
+        return msgspec.structs.replace(found, direct=plainly)
 
     def period(self, where: str, table: dict[str, Any]) -> float:
         if table.get("period") == "continuous":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from grapevine.wire import decode_attributes
 from grapevine.wire.catalog import FED_COLUMNS, Channel, Dataset
+from grapevine.wire.columns import column_value
 from grapevine.wire.driving import FedRow, Plan
 from pipeline.channels.functions import register_nearest
 from pipeline.channels.rewrite import ALL, uses
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 
 POSITION = "__position"
 Stamp = tuple[str, int, int]  # path, time and size of a file
-_PYTHON: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "double": (int, float),
-    "float": (int, float),
-    "bigint": int,
-    "int": int,
-    "boolean": bool,
-    "timestamp": (int, float),
-}
 
 
 def arrow_type(kind: str) -> pa.DataType:
@@ -65,28 +57,12 @@ def table_of(dataset: Dataset, rows: Iterable[tuple[int, FedRow]]) -> pa.Table:
         attributes = decode_attributes(row.attributes)
         columns[POSITION].append(position)
         for name, kind in dataset.columns:
-            columns[name].append(_value(attributes.get(name), kind))
+            columns[name].append(column_value(attributes.get(name), kind))
         columns["publisher"].append(row.publisher_name)
         columns["sequence"].append(row.sequence)
         columns["accepted_at"].append(int(row.accepted_at * 1e6))
         columns["payload"].append(row.payload)
     return pa.table(columns, schema=schema_of(dataset))
-
-
-def _value(value: object, kind: str) -> Any:
-    if (
-        value is None
-        or not isinstance(value, _PYTHON[kind])
-        or (isinstance(value, bool) and kind != "boolean")
-    ):
-        return None
-    if kind == "timestamp":
-        assert isinstance(value, int | float)
-        return int(value * 1e6)
-    if kind in ("int", "bigint"):
-        limit = 2 ** (31 if kind == "int" else 63)
-        return value if isinstance(value, int) and -limit <= value < limit else None
-    return float(value) if kind in ("double", "float") else value  # type: ignore[arg-type]
 
 
 class Tables:

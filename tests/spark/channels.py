@@ -55,7 +55,13 @@ sql = "SELECT r.id FROM Reports r JOIN Users u ON near(r.lat, r.lon, u.lat, u.lo
 period = "continuous"
 new = "Reports"
 parameters.low = "bigint"
-sql = "SELECT r.id FROM Reports r WHERE r.id > :low"
+sql = "SELECT r.id, upper(r.type) AS type FROM Reports r WHERE r.id > :low"  # more than a filter
+
+[channel.Direct]
+period = "continuous"
+new = "Reports"
+parameters.low = "bigint"
+sql = "SELECT r.id, r.type FROM Reports r WHERE r.id > :low"
 '''
 
 

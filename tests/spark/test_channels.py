@@ -49,6 +49,7 @@ def test_results_are_those_of_one_query_for_each_set(cluster: Cluster, spark: An
         subscriptions = [(ann.subscribe_channel("Near", given, timeout=60), "Near", given) for given in near]
         subscriptions.append((bob.subscribe_channel("Near", near[0], timeout=60), "Near", near[0]))
         subscriptions.append((bob.subscribe_channel("Live", {"low": -5}, timeout=60), "Live", {"low": -5}))
+        subscriptions.append((bob.subscribe_channel("Direct", {"low": 9}, timeout=60), "Direct", {"low": 9}))
         subscriptions.append(
             (ann.subscribe_channel("NearMe", {"user": "ann"}, timeout=60), "NearMe", {"user": "ann"})
         )
@@ -75,7 +76,7 @@ def test_results_are_those_of_one_query_for_each_set(cluster: Cluster, spark: An
             assert positions == sorted(set(positions))
     listed = {row["name"]: row for row in cluster.pubctl("channel", "ls", at="edge")["rows"]}
     assert listed["Near"]["back_end"] == 3, "equal sets at two brokers are one"
-    assert listed["Near"]["state"] == "ready"
+    assert listed["Near"]["state"] == "ready" and listed["Direct"]["direct"]
 
 
 def test_who_walks_into_an_old_emergency_is_told_and_who_walks_out(cluster: Cluster) -> None:

@@ -21,7 +21,7 @@ from grapevine.client.session import SessionSettings
 from grapevine.client.session.channels import Ask, ChannelSubscriptionState
 from grapevine.client.session.driving import Driver, Execute, KeepRows, Runs
 from grapevine.filters import parse
-from grapevine.wire.catalog import Channel, Dataset
+from grapevine.wire.catalog import Channel, Column, Comparison, Dataset, Direct, Term
 from grapevine.wire.channels import CHANNELS, execution_of, position
 from grapevine.wire.parameters import Parameter
 from overlay.channels.executions import store_name
@@ -43,6 +43,8 @@ NEW = Channel(
     "Above", "SELECT id FROM Reports WHERE id > :low", (Parameter("low", "bigint"),), 1.0, ("Reports",)
 )
 LIVE = msgspec.structs.replace(NEW, name="Live", period_s=0.0)
+ABOVE = Direct((Column("id", "id", "bigint"),), (Comparison("id", "bigint", ">", Term("low")),), ())
+DIRECT = msgspec.structs.replace(LIVE, name="Direct", direct=ABOVE)  # no driver has a part in it
 ALL = msgspec.structs.replace(NEW, name="All", new=())  # everything each time: changes are delivered
 # Every now and then somebody is to go elsewhere.
 BALANCING = BalancingSettings(
@@ -151,7 +153,9 @@ class Subscriber(Turning):
         self.wrong: list[str] = []
         count = min(max(self.wanted, 1), len(LOWS))
         self.keys = [
-            (name, low) for name in ("Above", "Live", "All") for low in self.random.sample(LOWS, count)
+            (name, low)
+            for name in ("Above", "Live", "Direct", "All")
+            for low in self.random.sample(LOWS, count)
         ]
 
     def begin(self) -> None:
@@ -217,7 +221,7 @@ class ChannelSimulation(Simulation):
         verbs = next(b for b in broker.core.behaviours if isinstance(b, ChannelVerbs))
         assert verbs.desk is not None and verbs.feeds is not None
         store = verbs.desk.store
-        store.catalog.create([REPORTS], [NEW, LIVE, ALL])
+        store.catalog.create([REPORTS], [NEW, LIVE, DIRECT, ALL])
         for channel in store.catalog.channels.values():
             store.executions.begin(channel)
         store.note_catalog()

@@ -36,6 +36,44 @@ class Dataset(msgspec.Struct, frozen=True, array_like=True):
         return bool(self.filter)
 
 
+class Term(msgspec.Struct, frozen=True, array_like=True):
+    """A parameter, or a value."""
+
+    parameter: str = ""
+    value: str | float | int | bool | None = None
+
+
+class Column(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    alias: str
+    kind: str
+
+
+class Comparison(msgspec.Struct, frozen=True, array_like=True):
+    column: str
+    kind: str
+    operator: str  # = <> < <= > >=
+    term: Term
+
+
+class Circle(msgspec.Struct, frozen=True, array_like=True):
+    """near(latitude, longitude, north, east, km)"""
+
+    latitude: str
+    longitude: str
+    north: Term
+    east: Term
+    km: Term
+
+
+class Direct(msgspec.Struct, frozen=True, array_like=True):
+    """A query that only filters the rows of its dataset: all of these must hold."""
+
+    columns: tuple[Column, ...]
+    comparisons: tuple[Comparison, ...]
+    circles: tuple[Circle, ...]
+
+
 class Channel(msgspec.Struct, frozen=True, array_like=True):
     name: str
     sql: str
@@ -44,6 +82,7 @@ class Channel(msgspec.Struct, frozen=True, array_like=True):
     new: tuple[str, ...] = ()
     keep_s: float = 86_400.0
     version: int = 1
+    direct: Direct | None = None  # the back end runs it itself, without a driver
 
     def same_as(self, other: Channel) -> bool:
         """But for the version."""
