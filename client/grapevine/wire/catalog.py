@@ -46,12 +46,12 @@ class Term(msgspec.Struct, frozen=True, array_like=True):
 class Column(msgspec.Struct, frozen=True, array_like=True):
     name: str
     alias: str
-    kind: str
+    type: str
 
 
 class Comparison(msgspec.Struct, frozen=True, array_like=True):
     column: str
-    kind: str
+    type: str
     operator: str  # = <> < <= > >=
     term: Term
 
