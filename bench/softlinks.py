@@ -29,6 +29,7 @@ from grapevine.wire.mesh import Nearby
 from grapevine.wire.messages import Batch, Publication, Subscription
 from matching.index import Index
 from overlay.core import Core
+from overlay.data.path import Publications
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.shortcuts import Shortcuts
@@ -58,7 +59,7 @@ class Place:
         self.core: Core = tree_broker("here", 1, settings, Random(1), matcher=Index)
         self.shortcuts = next(b for b in self.core.behaviours if isinstance(b, Shortcuts))
         self.subscriptions = next(b for b in self.core.behaviours if isinstance(b, Subscriptions))
-        self.publications = self.shortcuts.publications
+        self.publications = next(b for b in self.core.behaviours if isinstance(b, Publications))
         self.table, self.master = self.shortcuts.table, self.shortcuts.neighbourhoods.master
         for number in (1, 2, 3):
             self.core.peers[number] = Peer(self.core, number, f"b{number}")
@@ -89,7 +90,7 @@ class Place:
     def choose_by(self, strategy: str) -> None:
         soft, self.table.printed = STRATEGIES[strategy]
         for link in self.shortcuts.softs.out.values():
-            link.stage = Stage.ACTIVE if soft else Stage.PARKED
+            link.stage = Stage.ACTIVE if soft else Stage.STANDBY
         self.table.rebuild()
 
     def publish(self, anchors: int, known: str) -> float:

@@ -66,6 +66,11 @@ class Census(Quiet):
     def identify(name: str) -> int:
         return identify(name)
 
+    @property
+    def asking(self) -> bool:
+        """Whether a question of ours or of others is being answered."""
+        return bool(self._open)
+
     def _namesake(self, name: bytes) -> Report | None:
         """Only who is asked for answers: else a large overlay would list itself for everybody who joins."""
         return self.brief() if name == self.core.name.encode() else None

@@ -18,6 +18,7 @@ from traceback import extract_tb
 from grapevine.client.session import SessionSettings
 from grapevine.wire.identity import identify
 from matching.interface import Matcher
+from overlay.administration.census import Census
 from overlay.core import Core
 from overlay.journal.streams import Streams
 from overlay.outbox import Kept
@@ -45,6 +46,7 @@ FRESH = 5  # publications of each publisher in the liveness phase
 STEP_S = 0.25
 SLICES = 40  # of the load, for measuring speed
 BANS_S = 12.0  # a ban on soft links outlives the broker it protected by this and two lost links
+ANSWERED_S = 10.0  # a question that takes longer is lost
 
 
 def streams_of(core: Core) -> Streams | None:
@@ -349,7 +351,13 @@ class Simulation:
             app.host.stop()
         self.forget()
         self.world.run(self.world.now + 2 * self.scenario.links.lost_after_s + BANS_S)
+        self.world.run_while(self._asking, self.world.now + ANSWERED_S, STEP_S)
         self.form.compare_empty(self)
+
+    def _asking(self) -> bool:
+        """A coordinator asks everybody now and then: its question is no leak while it is answered."""
+        cores = [broker.core for broker in self.brokers if broker.core is not None]
+        return any(isinstance(one, Census) and one.asking for core in cores for one in core.behaviours)
 
     def _faults(self) -> dict[str, int]:
         """With what the disks have lost and said so."""
