@@ -93,7 +93,8 @@ def started(directory: Path, **defaults: dict[str, Any]) -> Overlay:
         **({"links": {"ping_s": 0.5, "redial_s": 0.1, "greet_s": 1.0, "lost_after_s": 6.0}} | defaults),
     )
     for name, parent in PARENTS.items():
-        overlay.add(name, parent)
+        roles = ["broker", "coordinator"] if name == "b1" else ["broker"]
+        overlay.add(name, parent, broker={"roles": roles})
     for daemon in overlay.daemons.values():
         daemon.start()
     for daemon in overlay.daemons.values():
@@ -228,6 +229,23 @@ def test_a_publisher_moves_and_is_seen(fed: Fed, tab: Tab) -> None:
         15,
     )
     tab.until("Number(document.querySelector('#t-saved').innerText) >= 1", 10)
+
+
+def test_a_broker_that_is_given_another_parent_is_seen(fed: Fed, tab: Tab) -> None:
+    """There and back, while publications flow."""
+
+    def parent() -> str:
+        return "grapevine.model.name(grapevine.model.byName.get('b7').parent)"
+
+    for to in ("b2", "b3"):
+        fed.ask("broker", "move", "b7", "--to", to, "--yes")
+        tab.until(f"{parent()} === '{to}'", 30)
+        tab.until(
+            "grapevine.model.events.some(e => e.kind === 'move.done' && e.broker === 'b7' && "
+            f"e.fields.to === '{to}')"
+        )
+        tab.until(f"document.querySelector('#timeline').innerText.includes('moved below {to}')")
+    assert {"move.started", "move.done"} <= {row["kind"] for row in fed.ask("events")["rows"]}
 
 
 def test_a_slow_client_is_named_with_its_subscription(fed: Fed, tab: Tab) -> None:
