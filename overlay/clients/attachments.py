@@ -74,7 +74,7 @@ class Attachments(Quiet):
         self.ordered = True  # one publisher at a client: false where it holds for each topic alone ..
         self.ordered_by: tuple[str, ...] = ()  # .. which these terms make
         self.missing: Callable[[], Iterable[str]] = tuple  # brokers that cannot be reached; set by profiles
-        self._draining = False  # this broker is about to stop
+        self.draining = False  # this broker is about to stop
         self._dormant_timer: Timer | None = None
         self.owners = Owners()
         self._waiting: dict[Link, Attach] = {}
@@ -123,7 +123,7 @@ class Attachments(Quiet):
         core = self.core
         if not (PROTOCOL_OLDEST <= attach.newest and attach.oldest <= core.protocol):
             return Refuse("version", f"{core.name} speaks protocol {PROTOCOL_OLDEST}-{core.protocol}")
-        if self.core.leaving or self._draining:
+        if self.core.leaving or self.draining:
             text = f"{core.name} is leaving the overlay: attach to another broker"
             return GoAway(others) if (others := self._elsewhere()) else Refuse("leaving", text)
         if (missing := self._missing()) and core.settings.clients.when_split == "refuse":
@@ -375,7 +375,7 @@ class Attachments(Quiet):
 
     def drain(self, now: float) -> None:
         """Take nobody any more and send away who is there; the overlay stays as it is."""
-        self._draining = True
+        self.draining = True
         self.send_away(now)
 
     def send_away(self, now: float) -> None:

@@ -30,6 +30,7 @@ from overlay.data.local import LocalSubscriptions
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
 from overlay.profiles.start import Start
+from overlay.profiles.tree import handing_over
 from overlay.settings import CoreSettings
 
 
@@ -69,7 +70,9 @@ def chord_broker(
     manager = Manager(settings.reconfiguration, planes, participation, census) if coordinator else None
     managing = () if manager is None else (manager,)
     commands = ReconfigureCommands(census, participation, manager)
-    core.assemble((*ring, census, *managing, attachments, requests, leaving, commands, *answers))
+    moving = handing_over(census, handshake, attachments)
+    clients = (attachments, requests, *moving, leaving)
+    core.assemble((*ring, census, *managing, *clients, commands, *answers))
     core.leave = leaving.leave
     core.drain = attachments.drain
     return core

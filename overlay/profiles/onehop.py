@@ -36,7 +36,7 @@ from overlay.onehop.tracing import OneHopDecisions
 from overlay.onehop.verdicts import Verdicts
 from overlay.onehop.watching import Watching
 from overlay.profiles.start import Start
-from overlay.profiles.tree import feeding
+from overlay.profiles.tree import feeding, handing_over
 
 ROLES = {"dispatcher": DISPATCHER, "matcher": MATCHER}
 
@@ -83,7 +83,8 @@ def from_start(start: Start) -> Core:
     # The cluster hears of a link first and says who we are; the others hear of it when the other side has.
     links = (handshake, cluster.members, cluster, Verdicts(cluster), census)
     tables = (placing, router, reporting, *matching, publications, asking, Adopting(cluster, publications))
-    clients = (log, attachments, requests, *fed, watching, leaving, commands)
+    moving = handing_over(census, handshake, attachments)
+    clients = (log, attachments, requests, *moving, *fed, watching, leaving, commands)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     core.assemble((*links, *tables, *clients, *answers))
     core.leave = leaving.leave

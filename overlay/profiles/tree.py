@@ -42,6 +42,8 @@ from overlay.data.router import Registry
 from overlay.feeding.numbers import Numbers
 from overlay.feeding.spool import MemorySpool, Spool
 from overlay.feeding.staging import Staging
+from overlay.handover.flush import Flush
+from overlay.handover.handover import Handovers
 from overlay.journal.group_homes import GroupHomes
 from overlay.journal.groups import Groups
 from overlay.journal.holding import Holding
@@ -93,6 +95,12 @@ def feeding(
 ) -> tuple[Behaviour, ...]:
     staging = Staging(settings, readiness, attachments, registry, spool or MemorySpool())
     return Numbers(settings, attachments), staging
+
+
+def handing_over(census: Census, handshake: Handshake, attachments: Attachments) -> tuple[Behaviour, ...]:
+    """Clients go to another broker while publications pass, whatever the overlay."""
+    flush = Flush(census, handshake.sessions.values)
+    return flush, Handovers(census, flush, attachments, handshake.addresses)
 
 
 def durable(
@@ -275,7 +283,8 @@ def tree_broker(
     known = (announcements, router.advertisements, router.subscriptions)
     tables = (neighbourhoods, missing, *known, router, tombstones)
     log = DeliveryLog(settings.delivery_log, publications)
-    clients = (log, attachments, requests, migration, *on_disk, *fed_by)
+    moving = handing_over(census, handshake, attachments)
+    clients = (log, attachments, requests, migration, *moving, *on_disk, *fed_by)
     relocating = (relocation, RelocationCommands(census, relocation, addresses))
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     front, channels = _channels(core, tree, kept or {}, disks, backend, matcher)

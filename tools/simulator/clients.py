@@ -13,6 +13,7 @@ from random import Random
 
 from grapevine.client.session import (
     AdvertisementState,
+    Attachment,
     Away,
     Event,
     Session,
@@ -25,7 +26,7 @@ from grapevine.client.session.durable import DurableReader
 from grapevine.errors import NotAllowed
 from grapevine.filters.normal import Filter, Value
 from grapevine.wire.messages import CUT_NOT_ALLOWED, Deliver, Detach, Done, Dropped, Message, Publish
-from grapevine.wire.relocation import RoundTrip, RoundTripsAnswer, RoundTripsRequest
+from grapevine.wire.relocation import RoundTripsAnswer
 from tools.simulator.broker import took
 from tools.simulator.digest import Digest
 from tools.simulator.durable_reading import open_durable, read_durable
@@ -79,8 +80,8 @@ class ClientHost(Host):
         self._settled_up_to = self._persisted_up_to = 0
         self._tick_at: float | None = None
         self._confirmed: set[int] = set()
-        self.aways: dict[Away, End] = {}  # where it publishes, if not at the main link's broker
-        self._away_waits: set[Away] = set()
+        self.aways: dict[Attachment, End] = {}  # beside the main link
+        self._away_waits: set[Attachment] = set()
         self._publishes_at = ""
 
     # --- life -------------------------------------------------------------------------------------
@@ -192,6 +193,7 @@ class ClientHost(Host):
             and not session.outgoing.unsettled
             and not session.requests.asked
             and session.moving.move is None
+            and session.handover.target is None
             and all(away.state == State.ATTACHED for away in session.moving.attachments)
             and not self.inbox
         )
@@ -279,6 +281,7 @@ class ClientHost(Host):
             self._lose_link()
             return
         session.receive(message, self.clock())
+        self._change_links(session)
         if message.kind == Deliver.kind:
             took(end, len(message.publications))  # type: ignore[union-attr]
         if message.kind == Done.kind:
@@ -286,12 +289,13 @@ class ClientHost(Host):
         elif message.kind == Dropped.kind:
             self.record.dropped(self)
 
-    def _take_away(self, session: Session, away: Away, message: Message | None) -> None:
+    def _take_away(self, session: Session, away: Attachment, message: Message | None) -> None:
         if message is None:
             self._lose_away(away)
             return
         self.aways[away].queued = 0
         away.receive(message, self.clock())
+        self._change_links(session)
         if message.kind == Done.kind:
             self._look_at_confirmations(session)
 
@@ -358,7 +362,7 @@ class ClientHost(Host):
             self.record.gap_told(self, event.subscription.number)
         elif event.what == "round-trips" and event.asked is not None:
             place, request = event.asked
-            place.say(RoundTripsAnswer(request.number, self._round_trips(request)))
+            place.say(RoundTripsAnswer(request.number, self.network.round_trips(self, request)))
         elif event.what == "promoted":
             self._promote(session)
         elif event.what == "elsewhere":
@@ -381,14 +385,10 @@ class ClientHost(Host):
 
     # --- the second attachment --------------------------------------------------------------------
 
-    def _round_trips(self, request: RoundTripsRequest) -> tuple[RoundTrip, ...]:
-        hosts = {host.address: host.index for host in self.network.hosts}
-        one_way_s = self.network.latency.one_way_s
-        return tuple(
-            RoundTrip(row.broker, 2 * one_way_s(self.index, hosts[row.addresses[0]]))
-            for row in request.brokers
-            if row.addresses and row.addresses[0] in hosts
-        )
+    def _change_links(self, session: Session) -> None:
+        """At once: what comes next by the old main link is of no use."""
+        if session.moving.promoted is not None:
+            self._act(session)
 
     def _tend_aways(self, session: Session) -> None:
         """One link for each attachment that wants one."""
@@ -411,13 +411,13 @@ class ClientHost(Host):
             self._publishes_at = name
             self.record.moved(self, name)
 
-    def _lose_away(self, away: Away) -> None:
+    def _lose_away(self, away: Attachment) -> None:
         self.network.close(self.aways.pop(away))
         away.link_down(self.clock())
         self._away_waits.add(away)
         self.world.after(REDIAL_S * self.random.uniform(0.5, 1.5), self._redial_away, (self.life, away))
 
-    def _redial_away(self, waiting: tuple[int, Away]) -> None:
+    def _redial_away(self, waiting: tuple[int, Attachment]) -> None:
         life, away = waiting
         if life == self.life:
             self._away_waits.discard(away)
@@ -436,10 +436,13 @@ class ClientHost(Host):
             session.link_down(self.clock())
             self._later()
         moving.promoted, moving.farewell = None, []
+        if session.incoming.subscriptions:
+            self.record.taken_over(self, session.broker_name)
+            self._look_at_confirmations(session)
         self.brokers = (away.addresses[0], *(b for b in self.brokers if b != away.addresses[0]))
         self._choice = 0
 
-    def _send_away(self, away: Away) -> None:
+    def _send_away(self, away: Attachment) -> None:
         if (end := self.aways.get(away)) is not None:
             for message in away.out:
                 count = len(message.publications) if isinstance(message, Publish) else 0

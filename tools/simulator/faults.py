@@ -12,57 +12,25 @@ from random import Random
 from typing import Any
 
 from grapevine.wire.identity import identify
-from grapevine.wire.mesh import MOVE
-from grapevine.wire.messages import (
-    KINDS,
-    RESERVED,
-    Answer,
-    Command,
-    GoAway,
-    HomeBatch,
-    LeaveDone,
-    LeaveHeld,
-    Leaving,
-)
-from grapevine.wire.onehop import ONEHOP
-from grapevine.wire.relocation import (
-    RELOCATION,
-    Migrate,
-    MigrationComplete,
-    MigrationUpdate,
-    Paused,
-    Relocate,
-    Relocated,
-    RelocateEnd,
-)
+from grapevine.wire.relocation import Relocate
 from overlay.core import Core
 from overlay.data.client import Client
 from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import ALGORITHMS, Relocation
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.move_commands import MoveCommands
+from tools.simulator.aims import AIMS, HANDOVERS, MOVES, RARE, STEPS
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
+from tools.simulator.handing_over import HandingOver
 from tools.simulator.late import LateUpdates
 from tools.simulator.network import End, Network
 from tools.simulator.scenario import Faults, draw
 from tools.simulator.watcher import NAMES, Aim, Watcher
 from tools.simulator.world import World
 
-RARE = (Leaving.kind, LeaveHeld.kind, LeaveDone.kind, GoAway.kind)  # only where somebody leaves
-TRACES = tuple(cls.kind for cls in RELOCATION)  # only where publishers move
-STEPS = tuple(cls.kind for cls in MOVE)  # only where brokers move
-MOVES = (Relocate, Paused, Migrate, MigrationUpdate, MigrationComplete, Relocated, RelocateEnd)
 TRIES, CUT_OFF_S = 100, 1.4  # of a broker whose publisher is to die with it
 LOOK_S, LOOKS = 0.01, 400  # how often it is asked whether a move has turned
-NOT_AIMED = (Command.kind, Answer.kind, *RARE, *TRACES, *STEPS)
-# What brokers of a tree never say: lanes, and the kinds of the other overlays (messages.py).
-NOT_OF_THE_TREE = frozenset((14, 15, *range(16, 20), *range(29, 40), *range(120, 200), *range(220, 250)))
-AIMS = sorted(kind for kind in KINDS if kind not in (*RESERVED, *NOT_AIMED, *NOT_OF_THE_TREE))
-# What members of a one-hop cluster say, and what clients say to them.
-ONEHOP_AIMS = sorted(
-    {*(cls.kind for cls in ONEHOP), HomeBatch.kind, *range(1, 5), *range(40, 50)} & KINDS.keys()
-)
 
 
 class FaultPlan:
@@ -90,6 +58,7 @@ class FaultPlan:
         self.moving = False  # publishers are relocated
         self.late: LateUpdates | None = None
         self.wandering = False  # brokers move
+        self.handing_over = False  # clients are handed over
         watcher.on_aim = self._aimed_crash
         for broker in brokers:
             broker.on_disk_error = self._stopped_by_disk
@@ -115,6 +84,7 @@ class FaultPlan:
             ("client_crashes", self._client_crash),
             ("together", self._together),
             ("relocations", self._relocate),
+            ("handovers", self._hand_over),
             ("moves", self._move),
             ("slow_moves", self._slow_move),
             ("one_way", self._one_way),
@@ -124,6 +94,7 @@ class FaultPlan:
         ]
         self.wandering = draw(faults.moves, Random(0)) > 0
         self.moving = draw(faults.relocations, Random(0)) > 0
+        self.handing_over = draw(faults.handovers, Random(0)) > 0
         for name, call in kinds:
             for _ in range(draw(getattr(faults, name), self.random)):
                 self.world.after(self.random.uniform(0, seconds), call)
@@ -211,6 +182,8 @@ class FaultPlan:
             aims = [cls.kind for cls in MOVES] if self.moving and self.random.random() < 0.7 else self.aims
             if self.wandering and self.random.random() < 0.7:
                 aims = list(STEPS)
+            if self.handing_over and self.random.random() < 0.7:
+                aims = list(HANDOVERS)
             kind = aims[(self.world.seed + self.counts["aim"] * 7) % len(aims)]
             self.counts["aim"] += 1
             self.aim(kind)
@@ -413,6 +386,10 @@ class FaultPlan:
         if departing and not self.over:
             source, client = self.random.choice(departing)
             self.relocate(source, client, self.random.choice(running))
+
+    def _hand_over(self, _: object) -> None:
+        if not self.over:
+            HandingOver(self.world, self.network, self.random, self.counts).some(self._running())
 
     def _late_update(self, _: object) -> None:
         """Of a publisher's that is asked to move far."""

@@ -12,7 +12,8 @@ import msgspec
 from overlay.settings import CoreSettings
 from overlay.tree.tombstones import Tombstones
 from tools.simulator import cluster, tables
-from tools.simulator.faults import AIMS, ONEHOP_AIMS, FaultPlan
+from tools.simulator.aims import AIMS, ONEHOP_AIMS
+from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.ring import RingForm
 from tools.simulator.scenario import Scenario, core_settings

@@ -35,6 +35,7 @@ from tools.simulator.apps import App
 from tools.simulator.channel_mutants import CHANNEL_MUTANTS
 from tools.simulator.disk_mutants import DISK_MUTANTS
 from tools.simulator.group_mutants import GROUP_MUTANTS
+from tools.simulator.handover_mutants import HANDOVER_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
 from tools.simulator.reconfiguration_mutants import RECONFIGURATION_MUTANTS
 from tools.simulator.ring_mutants import RING_MUTANTS
@@ -266,6 +267,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "newer-sent": _newer_sent,
     **DISK_MUTANTS,
     **GROUP_MUTANTS,
+    **HANDOVER_MUTANTS,
     **ONEHOP_MUTANTS,
     **RECONFIGURATION_MUTANTS,
     **RING_MUTANTS,

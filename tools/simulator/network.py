@@ -16,6 +16,7 @@ from random import Random
 from grapevine.wire.codec import decode, encode
 from grapevine.wire.drafts import Draft
 from grapevine.wire.messages import Batch, ExcludingBatch, HomeBatch, LaneBatch, Message, Publication, Publish
+from grapevine.wire.relocation import RoundTrip, RoundTripsRequest
 from tools.simulator.latency import Latency
 from tools.simulator.world import WALL_START_S, World
 
@@ -245,6 +246,15 @@ class Network:
             assert end.other is not None
             if wall.between(end.host.index, end.other.host.index):
                 self.clog(end, until)
+
+    def round_trips(self, host: Host, request: RoundTripsRequest) -> tuple[RoundTrip, ...]:
+        """What a client there would measure."""
+        hosts = {host.address: host.index for host in self.hosts}
+        return tuple(
+            RoundTrip(row.broker, 2 * self.latency.one_way_s(host.index, hosts[row.addresses[0]]))
+            for row in request.brokers
+            if row.addresses and row.addresses[0] in hosts
+        )
 
     def connections(self) -> Iterator[End]:
         """One end of every connection that both hosts still hold."""

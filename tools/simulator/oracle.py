@@ -143,6 +143,21 @@ class Oracle:
                 known.counted.home = self._broker_index[broker_name]
                 known.counted.met |= self.reach.connected_to(known.counted.home)
 
+    def taken_over(self, client: ClientHost, broker_name: str) -> None:
+        """It is another broker's client now. Its subscriptions go on counting: nothing may be missing of what
+        was accepted before, either."""
+        home = self._broker_index[broker_name]
+        for known in self._announced[client.index, client.life].values():
+            if (counted := known.counted) is not None and known.subscribes:
+                if self.serves(home, client):
+                    counted.home = home
+                    counted.reach = (
+                        self.reach.held_with(home) if self.strict else self.reach.connected_to(home)
+                    )
+                    counted.met |= counted.reach
+                else:  # it has crashed while its word was on the way
+                    self._stop_counting(known, self.world.now)
+
     def session_lost(self, client: ClientHost, since: float, publishes: bool) -> None:
         """The client is attached afresh: its subscriptions have not counted since it lost its link, nor what
         it advertises if it `publishes` there."""

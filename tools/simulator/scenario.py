@@ -97,6 +97,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_crashes: Whole = 0
     together: Whole = 0  # crashes of a durable publisher and, right after, of its first broker
     relocations: Whole = 0  # publishers asked to move somewhere
+    handovers: Whole = 0  # times that some of a broker's clients are handed over to another
     moves: Whole = 0  # brokers told to take another parent
     slow_moves: Whole = 0  # and whose old link is slow just then
     one_way: Whole = 0  # links that lose what one side says, and nobody is told

@@ -107,7 +107,8 @@ MAPS = (
     "GroupHomes.known",
     "Balance.placement",
     "BalanceVerbs._answers",
-    "Registry.brokers",
+    "Census._unanswered",
+    "Census._open",  # a coordinator asks everybody, again and again
     # Of a one-hop cluster: its members, their segments and loads, how long they took.
     "Cluster.",
     "Dialling._open",

@@ -1,4 +1,5 @@
-"""The links beside the main one: where a relocated client publishes while its subscriptions stay.
+"""The links beside the main one: where a relocated client publishes while its subscriptions stay, and to a
+broker that takes a client over.
 
 There are none for most clients, and at most two while a publisher moves. Each belongs to an attachment of
 the session's `moving`; it is dialled when the attachment is listed there, again when it breaks, and closed
@@ -14,7 +15,7 @@ from pathlib import Path
 import zmq
 
 from grapevine.client.link import DOWN, UP, Link
-from grapevine.client.session import Away, Session, State
+from grapevine.client.session import Attachment, Session, State
 from grapevine.errors import Error
 from grapevine.wire.codec import decode, encode
 from grapevine.wire.errors import WireError
@@ -28,7 +29,7 @@ LAST_WORDS_MS = 1_000
 class Branch:
     """The link of one attachment, or the time to dial it."""
 
-    def __init__(self, away: Away) -> None:
+    def __init__(self, away: Attachment) -> None:
         self.away = away
         self.link: Link | None = None
         self.up = False
@@ -68,7 +69,7 @@ class Branch:
 class Branches:
     def __init__(self, session: Session, keys: Path | None) -> None:
         self.session = session
-        self.open: dict[Away, Branch] = {}
+        self.open: dict[Attachment, Branch] = {}
         self.relinked: Callable[[], None] = lambda: None
         self._keys = keys
 
@@ -145,7 +146,7 @@ class Branches:
         waiting = [branch.at for branch in self.open.values() if not branch.up]
         return min(waiting, default=None)
 
-    def take(self, away: Away) -> Branch | None:
+    def take(self, away: Attachment) -> Branch | None:
         """Its link becomes the main one."""
         return self.open.pop(away, None)
 

@@ -119,8 +119,8 @@ class Engine:
                 if self._wrong >= WRONG_FRAMES:
                     self._failed(Unreachable(f"{link.address} speaks another language: {error}"), now)
                     return False
-            if incoming.taken >= enough:
-                break
+            if incoming.taken >= enough or self.session.moving.promoted is not None:
+                break  # or this link is not the main one any more
         return True
 
     def flush(self) -> None:

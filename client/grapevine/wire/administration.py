@@ -99,7 +99,4 @@ ADMINISTRATION: tuple[type[AdministrationMessage], ...] = (
 # Kinds promised to later parts, so that no earlier one takes them.
 RESERVED: dict[int, str] = {
     53: "ResumeAttach: a second attachment of one session",
-    70: "HandoverRequest",
-    71: "HandoverAnswer",
-    72: "HandoverDone",
 }

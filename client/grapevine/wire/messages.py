@@ -64,6 +64,7 @@ from grapevine.wire.gates import (
     Carrier,
     Gate,
 )
+from grapevine.wire.handover import HANDOVER, HandoverMessage
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, Exclusions, MeshMessage
 from grapevine.wire.onehop import ONEHOP, OneHopMessage
@@ -457,6 +458,7 @@ ClientMessage: TypeAlias = (
 Message: TypeAlias = (
     PeerMessage | ClientMessage | AdministrationMessage | MeshMessage | RelocationMessage | FeedingMessage
     | StreamMessage | ChordMessage | ReconfigurationMessage | OneHopMessage | ChannelMessage
+    | HandoverMessage
 )  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -465,6 +467,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped, Partial,
     *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *RECONFIGURATION,
-    *ONEHOP, *CHANNELS,
+    *ONEHOP, *CHANNELS, *HANDOVER,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}

@@ -1,6 +1,7 @@
 """The client's session as a pure object; the shells and the simulator drive it."""
 
 from grapevine.client.session.advertised import AdvertisementState
+from grapevine.client.session.attachment import Attachment
 from grapevine.client.session.away import Away
 from grapevine.client.session.event import Event
 from grapevine.client.session.incoming import AttachmentGap, SubscriptionState
@@ -12,6 +13,7 @@ from grapevine.client.session.state import State
 
 __all__ = [
     "AdvertisementState",
+    "Attachment",
     "Away",
     "Event",
     "AttachmentGap",

@@ -42,6 +42,11 @@ class Cuts:
             del self.unanswerable[:-ALONE_MOST]
             self.seen += len(fresh)
 
+    def acknowledge(self) -> int:
+        """How many were seen, for marks that leave now."""
+        self.acknowledged = self.seen
+        return self.seen
+
     def alone(self, sequence: int) -> bool:
         """Whether nobody was there to answer this request."""
         return any(cut.first <= sequence <= cut.last for cut in self.unanswerable)

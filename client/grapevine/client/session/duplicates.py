@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from grapevine.filters.topics import Refusal, Term, Unusable, terms_of, topic_of
 from grapevine.wire import WireError, decode_attributes
-from grapevine.wire.messages import Publication
+from grapevine.wire.messages import Attached, Publication
 
 WINDOW = 4_096
 PUBLISHERS = 65_536  # incarnations remembered; the longest known go first
@@ -37,6 +37,11 @@ class Duplicates:
         self._last_of_topic: dict[tuple[int, int, str], int] = {}
         self._last: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int], int] = {}  # bit n: last - n was had
+
+    def agree(self, attached: Attached) -> None:
+        """What order a broker promises."""
+        self.ordered = attached.ordered
+        self.terms = order_terms(attached.ordered_by)
 
     def among(self, publications: list[Publication]) -> list[int]:
         """Indexes of those had before; from now on all of them have been."""

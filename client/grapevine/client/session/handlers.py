@@ -6,6 +6,7 @@ from grapevine.client.session.session import Session
 from grapevine.wire import messages as wire
 from grapevine.wire import relocation
 from grapevine.wire.channels import CHANNELS
+from grapevine.wire.handover import HandoverDone, HandoverEnd, HandoverOffer
 from grapevine.wire.streams import Acknowledged, Fetched, StreamState
 
 HANDLERS = Session.HANDLERS
@@ -23,8 +24,11 @@ HANDLERS[wire.Partial.kind] = Session.on_partial
 HANDLERS[relocation.RoundTripsRequest.kind] = lambda session, m, now: session.moving.asked(session, m)
 HANDLERS[relocation.Relocate.kind] = lambda session, m, now: session.moving.on_relocate(session, m, now)
 HANDLERS[relocation.Relocated.kind] = lambda session, m, now: session.moving.on_relocated(session, m, now)
-for _kind in (message.kind for message in CHANNELS):
-    HANDLERS[_kind] = lambda session, m, now: session.channels.receive(m, now)
+HANDLERS[HandoverOffer.kind] = lambda session, m, now: session.handover.on_offer(m, now)
+HANDLERS[HandoverDone.kind] = lambda session, m, now: session.handover.on_done(m, now)
+HANDLERS[HandoverEnd.kind] = lambda session, m, now: session.handover.on_end(m, now)
 HANDLERS[StreamState.kind] = Session.on_stream
 HANDLERS[Fetched.kind] = Session.on_stream
 HANDLERS[Acknowledged.kind] = Session.on_stream
+for _message in CHANNELS:
+    HANDLERS[_message.kind] = lambda session, m, now: session.channels.receive(m, now)

@@ -17,7 +17,7 @@ from grapevine.client.session.duplicates import Duplicates
 from grapevine.client.session.message import Message, Names
 from grapevine.client.session.requests import Request
 from grapevine.filters.normal import Filter
-from grapevine.wire.messages import Deliver
+from grapevine.wire.messages import Deliver, Marks, Publication
 
 TARGETS = 4_096  # lists of subscriptions whose readers are remembered
 NAMES = 65_536  # publishers whose names are remembered
@@ -128,6 +128,11 @@ class Incoming:
         grown = self.credit - self.credit_granted
         return self.taken != self.acknowledged or grown * 4 >= self.window
 
+    def marks(self, epoch: int, cuts_seen: int) -> Marks:
+        """They leave now."""
+        self.acknowledged, self.credit_granted = self.taken, self.credit
+        return Marks(epoch, self.taken, self.taken, self.credit, cuts_seen=cuts_seen)
+
     def take(self, deliver: Deliver) -> bool:
         """False if publications before these are missing: the two sides disagree about the epoch."""
         publications, lists = deliver.publications, deliver.subscriptions
@@ -136,9 +141,19 @@ class Incoming:
             return False
         if skip:
             publications, lists = publications[skip:], lists[skip:]
-        if not publications:
-            return True
-        self.taken += len(publications)
+        if publications:
+            self.taken += len(publications)
+            self._pass_on(publications, lists)
+        return True
+
+    def take_over(self, taken: int, credit: int, held: list[Deliver]) -> None:
+        """Another session is ours from now on, of which so much is taken already: those `held`."""
+        self.taken, self.acknowledged = taken, -1
+        self.credit = self.credit_granted = credit
+        for deliver in held:
+            self._pass_on(deliver.publications, deliver.subscriptions)
+
+    def _pass_on(self, publications: list[Publication], lists: list[bytes]) -> None:
         names, numbers = self.names, lists[0]
         alike = lists.count(numbers) == len(lists)
         messages = list(map(Message, publications, repeat(numbers) if alike else lists, repeat(names)))
@@ -151,7 +166,6 @@ class Incoming:
             self._deliver(messages)
         else:
             self._distribute(messages, {numbers} if alike else set(lists))
-        return True
 
     def _distribute(self, messages: list[Message], lists: set[bytes]) -> None:
         if len(lists) == 1:

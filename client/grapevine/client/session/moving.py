@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from grapevine.client.session.attachment import Attachment
 from grapevine.client.session.away import Away
 from grapevine.client.session.event import Event
 from grapevine.client.session.state import State
@@ -63,18 +64,20 @@ class Moving:
         self.moves = self.aborted = 0
         self.pause_s = 0.0  # how long the last move held publications back, over so many hops
         self.hops = 0
-        self.closing: list[Away] = []  # to be sent their last words and closed; the driver clears it
-        self.promoted: Away | None = None  # its link is to be the main one (event "promoted")
+        self.closing: list[Attachment] = []  # to be sent their last words and closed; the driver clears it
+        self.promoted: Attachment | None = None  # its link is to be the main one (event "promoted")
         self.farewell: list[wire.Message] = []  # for the link that was the main one
         self._proposal = 0
         self._ended: RelocateEnd | None = None
         self._ended_at: tuple[Place, ...] = ()  # who should know
 
     @property
-    def attachments(self) -> list[Away]:
+    def attachments(self) -> list[Attachment]:
         """Those that need a link beside the main one."""
         target = self.move.target if self.move is not None else None
-        found = [place for place in (self.place, target) if isinstance(place, Away)]
+        taking_over = self.session.handover.target
+        places = (self.place, target, taking_over)
+        found: list[Attachment] = [place for place in places if isinstance(place, Attachment)]
         if self.move is not None and isinstance(self.move.source, Away) and self.move.source not in found:
             found.append(self.move.source)
         return found
@@ -95,7 +98,7 @@ class Moving:
 
     # --- the offer --------------------------------------------------------------------------------
 
-    def asked(self, place: Session | Away, request: RoundTripsRequest) -> None:
+    def asked(self, place: Session | Attachment, request: RoundTripsRequest) -> None:
         self.session.events.append(Event("round-trips", asked=(place, request)))
 
     def on_relocate(self, place: Place, offer: Relocate, now: float) -> None:
@@ -115,7 +118,8 @@ class Moving:
         session = self.session
         known = session.advertised.by_number.values()
         return (
-            {moved.number for moved in offer.advertisements} == {a.number for a in known}
+            session.handover.target is None
+            and {moved.number for moved in offer.advertisements} == {a.number for a in known}
             and all(a.confirmed and a.withdrawn_at is None for a in known)
             and not any(isinstance(asked, ADVERTISING) for asked in session.requests.asked.values())
         )
@@ -309,10 +313,11 @@ class Moving:
     def flush(self) -> None:
         """Publications leave where they are to be published; cuts are acknowledged there."""
         session, place = self.session, self.place
+        session.handover.flush()
         if isinstance(place, Away) and place.state == State.ATTACHED and place.epoch is not None:
             if session.cuts.seen != session.cuts.acknowledged:
-                session.cuts.acknowledged = session.cuts.seen
-                place.out.append(wire.Marks(place.epoch, 0, 0, place.window, cuts_seen=session.cuts.seen))
+                seen = session.cuts.acknowledge()
+                place.out.append(wire.Marks(place.epoch, 0, 0, place.window, cuts_seen=seen))
             if not self.paused:
                 place.out += session.outgoing.batches(place.epoch, session.advertised.held_from())
 

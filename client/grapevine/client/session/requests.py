@@ -60,9 +60,13 @@ class Requests:
         self.open: dict[int, Request] = {}
         self.asked: dict[int, Asked] = {}  # what to send again
 
-    def new(self, want: str = "confirmed", deadline: float | None = None) -> Request:
+    def number(self) -> int:
+        """That no request of this session has."""
         self._number += 1
-        request = Request(self._number, want, deadline)
+        return self._number
+
+    def new(self, want: str = "confirmed", deadline: float | None = None) -> Request:
+        request = Request(self.number(), want, deadline)
         self.open[request.number] = request
         if deadline is not None:
             heappush(self._deadlines, (deadline, request.number))

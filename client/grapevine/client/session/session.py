@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grapevine.client.session.advertised import IMPLICIT, Advertised, AdvertisementState
-from grapevine.client.session.away import Away
+from grapevine.client.session.attachment import Attachment
 from grapevine.client.session.channels import Channels
 from grapevine.client.session.cuts import Cuts
-from grapevine.client.session.duplicates import order_terms
 from grapevine.client.session.durable import DurableReaders
 from grapevine.client.session.event import Event
 from grapevine.client.session.greeting import greeting
+from grapevine.client.session.handover import Handover
 from grapevine.client.session.incoming import AttachmentGap, Incoming, SubscriptionState
 from grapevine.client.session.message import Message
 from grapevine.client.session.moving import ADVERTISING, Moving
@@ -74,7 +74,9 @@ class Session:
         self._proposed = 0
         self.stream = (0, 0)  # see Away
         self.moving = Moving(self)
+        self.handover = Handover(self)
         self.channels = Channels(self)
+        self._timed = (self.requests, self.moving, self.handover, self.channels)
         self._number = 0  # of subscriptions and advertisements
         self._sequence = 0
         self._draining = False  # the broker asked us to go: nothing new to it
@@ -125,18 +127,11 @@ class Session:
             return
         self.state = State.ATTACHED
         left = self.broker_name
-        self.broker = attached.broker
-        self.broker_name = attached.broker_name
-        self.addresses = attached.addresses
-        self.partial = ()  # or it will say
-        self.journal = attached.journal
-        self.cuts.may_publish = attached.may_publish
-        self.outgoing.extends = attached.protocol >= ExtendedPublish.gate.since
-        self.incoming.duplicates.ordered = attached.ordered
-        self.incoming.duplicates.terms = order_terms(attached.ordered_by)
+        self.greeted(attached)
         if attached.resumed:
             self._resume(attached)
         else:
+            self.handover.made_anew(left)
             self._restart(attached, now)
             missed = self.incoming.made_anew(AttachmentGap(left, attached.broker_name))
             self.events += [Event("gap", subscription=state) for state in missed]
@@ -144,16 +139,31 @@ class Session:
         self.channels.attached()
         self.events.append(Event("resumed" if attached.resumed else "attached"))
 
+    def greeted(self, attached: wire.Attached) -> None:
+        self.broker, self.broker_name = attached.broker, attached.broker_name
+        self.addresses = attached.addresses
+        self.partial = ()  # or it will say
+        self.journal = attached.journal
+        self.cuts.may_publish = attached.may_publish
+        self.outgoing.extends = attached.protocol >= ExtendedPublish.gate.since
+        self.incoming.duplicates.agree(attached)
+
     def _resume(self, attached: wire.Attached) -> None:
         self.incoming.acknowledged = -1  # marks on their way were lost with the link
         self.out += (asked for asked in self.requests.asked.values() if not isinstance(asked, ADVERTISING))
         self.moving.resumed(self, attached)
+        self.handover.resumed()
 
     def _restart(self, attached: wire.Attached, now: float) -> None:
         self._epoch = attached.epoch
         self._dropped_before = self.dropped
         self.incoming.restart()
-        publishes = self.moving.main_restarted(attached, now)
+        self.made_at_another(attached, self.moving.main_restarted(attached, now))
+        for subscription in self.incoming.subscriptions.values():
+            self._ask_subscribe(subscription, self.requests.again(subscription.request))
+
+    def made_at_another(self, attached: wire.Attached, publishes: bool) -> None:
+        """What we had asked or advertised is not known here, nor what we sent if we publish here."""
         waited_for = {s.request.number for s in self.incoming.subscriptions.values()}
         waited_for |= {a.request.number for a in self.advertised.by_number.values()}
         self.requests.restart(waited_for, publishes)
@@ -161,8 +171,6 @@ class Session:
             self.cuts.restart()
             self.outgoing.restart(attached.credit)
             self.readvertise()
-        for subscription in self.incoming.subscriptions.values():
-            self._ask_subscribe(subscription, self.requests.again(subscription.request))
 
     def readvertise(self) -> None:
         """The broker where we publish knows of no advertisement: announce them before anything leaves."""
@@ -170,7 +178,7 @@ class Session:
         for advertisement in self.advertised.restart(self.outgoing.settled):
             self._ask_advertise(advertisement, self.requests.again(advertisement.request))
 
-    def take_place(self, away: Away, now: float) -> None:
+    def take_place(self, away: Attachment, now: float) -> None:
         """Nothing keeps us at the old broker: the new attachment is the main one from now on."""
         self.state, self._epoch, self.out = State.ATTACHED, away.epoch, away.out
         self.broker, self.broker_name, self.addresses = away.broker, away.name, away.others
@@ -205,6 +213,7 @@ class Session:
             return
         self.cuts.take(marks.cuts, marks.cuts_first)
         self.marked(marks.received, marks.settled, marks.credit, marks.persisted)
+        self.handover.look(now)
 
     def marked(self, received: int, settled: int, credit: int, persisted: int = 0) -> None:
         if self.outgoing.marked(received, settled, credit, persisted):
@@ -282,26 +291,16 @@ class Session:
     def flush_out(self, now: float = 0.0) -> None:
         """What has gathered since the last call leaves: acknowledgements, then publications."""
         here = self.moving.here
-        if not here:
-            self.moving.flush()
+        self.moving.flush()
         if self.state != State.ATTACHED:
             return
         self.out += self.durables.outgoing(now)
         assert self._epoch is not None
         if self.incoming.owes_marks() or (here and self.cuts.seen != self.cuts.acknowledged):
-            self._send_marks(self._epoch)
-        if self._draining or not here or self.moving.paused:
+            self.out.append(self.incoming.marks(self._epoch, self.cuts.acknowledge() if here else 0))
+        if self._draining or not here or self.moving.paused or self.handover.publishing_paused:
             return
         self.out += self.outgoing.batches(self._epoch, self.advertised.held_from())
-
-    def _send_marks(self, epoch: int) -> None:
-        incoming = self.incoming
-        taken = incoming.acknowledged = incoming.taken
-        incoming.credit_granted = incoming.credit
-        seen = 0
-        if self.moving.here:
-            seen = self.cuts.acknowledged = self.cuts.seen
-        self.out.append(wire.Marks(epoch, taken, taken, incoming.credit, cuts_seen=seen))
 
     # --- advertisements and subscriptions ---------------------------------------------------------
 
@@ -359,6 +358,7 @@ class Session:
         subscription = SubscriptionState(self._number, filter, request, None if into is None else into.queue)
         self.incoming.add(subscription)
         self._ask_subscribe(subscription, request)
+        self.handover.subscribing()
         return subscription
 
     def unsubscribe(
@@ -372,22 +372,23 @@ class Session:
         subscription.request.fail(Closed("unsubscribed"))
         self.requests.take_back(wire.ClientSubscribe, subscription.number)
         self.incoming.remove(subscription)
-        self._ask(wire.ClientUnsubscribe(request.number, subscription.number))
+        self.ask(wire.ClientUnsubscribe(request.number, subscription.number))
+        self.handover.unsubscribed(subscription.number)
         return request
 
     def _ask_subscribe(self, subscription: SubscriptionState, request: Request) -> None:
-        self._ask(wire.ClientSubscribe(request.number, subscription.number, subscription.filter))
+        self.ask(wire.ClientSubscribe(request.number, subscription.number, subscription.filter))
 
     def _ask_advertise(self, advertisement: AdvertisementState, request: Request) -> None:
-        self._ask(wire.ClientAdvertise(request.number, advertisement.number, advertisement.filter))
+        self.ask(wire.ClientAdvertise(request.number, advertisement.number, advertisement.filter))
 
     def _ask_unadvertise(self, advertisement: AdvertisementState) -> None:
         assert advertisement.withdrawing is not None
         self.advertised.remove(advertisement)
         self.requests.take_back(wire.ClientAdvertise, advertisement.number)
-        self._ask(wire.ClientUnadvertise(advertisement.withdrawing.number, advertisement.number))
+        self.ask(wire.ClientUnadvertise(advertisement.withdrawing.number, advertisement.number))
 
-    def _ask(self, asked: Asked) -> None:
+    def ask(self, asked: Asked) -> None:
         self.requests.asked[asked.request] = asked
         if not isinstance(asked, ADVERTISING):
             self.say(asked)
@@ -409,7 +410,9 @@ class Session:
         if subscription is None:
             return
         subscription.confirmed = confirmed
-        if not confirmed:
+        if confirmed:
+            self.handover.subscribed(subscription)
+        else:
             self.incoming.remove(subscription)
 
     def _advertised(self, advertisement: AdvertisementState | None, confirmed: bool) -> None:
@@ -433,6 +436,8 @@ class Session:
             self.marked(deliver.received, deliver.settled, deliver.credit)
         if not self.incoming.take(deliver):
             self._attach(now)
+        elif self.handover.position is not None:
+            self.handover.look(now)
 
     def consumed(self, entries: int) -> None:
         """The application has read so many entries of the queues."""
@@ -459,7 +464,7 @@ class Session:
     # --- time and end -----------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        deadlines = [part.next_deadline() for part in (self.requests, self.moving, self.channels)]
+        deadlines = [part.next_deadline() for part in self._timed]
         if self.state == State.ATTACHING:
             deadlines.append(self._attach_at + self.settings.attach_s)
         elif self.state == State.ATTACHED:
@@ -467,9 +472,8 @@ class Session:
         return min((each for each in deadlines if each is not None), default=None)
 
     def tick(self, now: float) -> None:
-        self.requests.tick(now)
-        self.moving.tick(now)
-        self.channels.tick(now)
+        for part in self._timed:
+            part.tick(now)
         if self.state == State.ATTACHING and now >= self._attach_at + self.settings.attach_s:
             self.events.append(Event("unanswered"))
             self._attach(now)
