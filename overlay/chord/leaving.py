@@ -37,8 +37,10 @@ class RingLeaving(Quiet):
         self._again(now)
 
     def _again(self, now: float) -> None:
+        """Until we serve, and again from when we are to leave."""
         self._look(now)
-        self.core.timers.at(now + LOOK_S, self._again)
+        if self.core.leaving or not self.core.ready:
+            self.core.timers.at(now + LOOK_S, self._again)
 
     def _look(self, now: float) -> None:
         membership = self.planes.membership
@@ -50,8 +52,11 @@ class RingLeaving(Quiet):
     def leave(self, now: float) -> None:
         if self.core.leaving:
             return
+        looking = not self.core.ready
         self.core.leaving = True
         self.attachments.send_away(now)
+        if not looking:
+            self._again(now)
 
     def _maybe_finish(self, now: float) -> None:
         if self.participation.running is not None:

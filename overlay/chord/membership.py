@@ -84,6 +84,7 @@ class Membership(Quiet):
         self.lives = 0
         self._number = 0
         self._asked: dict[int, Callable[[RingState, float], None]] = {}
+        self._unmet: dict[int, tuple[RingNode, int, Callable[[RingState, float], None]]] = {}  # no link yet
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -193,10 +194,16 @@ class Membership(Quiet):
         if isinstance(node, Session):
             self.core.tell(ask, node)
         elif not self.contacts.tell(node, ask):
+            self._unmet[node.broker] = (node, target, answered)
             self.want(node, now)
             return
         self._asked[number] = answered
         self.core.timers.at(now + ASKED_S, lambda later: self._give_up(number))
+
+    def link_up(self, session: Session, now: float) -> None:
+        """Whom we wanted to ask can be asked."""
+        if (unmet := self._unmet.pop(session.id, None)) is not None:
+            self._ask(*unmet, now)
 
     def _give_up(self, number: int) -> None:
         self._asked.pop(number, None)
@@ -337,7 +344,7 @@ class Membership(Quiet):
         if self.member and state.member and self.successors:
             if nearer(self.me.position, self.successors[0], state.node) is not None:
                 self._adopt(self._merged(state), now)
-                self._notify()
+                self.stabilise(now)  # there may be others between, as when many join at once
 
     def _merged(self, state: RingState) -> tuple[RingNode, ...]:
         live = [node for node in state.successors if not self.contacts.dead(node)]
@@ -375,6 +382,7 @@ class Membership(Quiet):
 
     def died(self, gone: RingNode, now: float) -> None:
         """Somebody's session is lost, or nobody answers there."""
+        self._unmet.pop(gone.broker, None)
         self.waiting.pop(gone.broker, None)
         self._forget_dead(now)
 

@@ -53,6 +53,7 @@ from overlay.links.settling import Settling, cuts_of
 
 UP, UP_BEHIND, DOWN, DOWN_BEHIND, REDIRECT = range(5)  # lanes; behind: past position 0
 PLANE_LANES = 8
+LOOK_S = 0.02
 GONE_S = 2.0  # a member to whom no way leads is waited for so long
 
 
@@ -78,6 +79,7 @@ class ChordPath(Publications):
         self.stranded: list[Stranded] = []
         self.last_seen: dict[tuple[int, int, int], int] = {}  # (publisher, incarnation, topic) -> sequence
         self.introductions = Introductions(router, membership)
+        self._looking = False  # at what waits, soon
         self._drains: list[tuple[Callable[[int], bool], Callable[[float], None]]] = []
         self._used: dict[Lane, None] = {}
         self._here = Here()
@@ -95,13 +97,17 @@ class ChordPath(Publications):
         core.accept.fill(self, self.accept)
         self.introductions.attach(core)
 
-    def start(self, now: float) -> None:
-        self._again(now)
+    def look_soon(self, now: float) -> None:
+        """Something waits: it is looked at until it goes, because that something has settled is not told."""
+        if not self._looking:
+            self._looking = True
+            self.core.timers.at(now + LOOK_S, self._look_again)
 
-    def _again(self, now: float) -> None:
-        """What waits is looked at now and then: that something has settled is not told."""
+    def _look_again(self, now: float) -> None:
+        self._looking = False
         self._look(now)
-        self.core.timers.at(now + 0.02 if self.waits else now + 0.2, self._again)
+        if self.waits:
+            self.look_soon(now)
 
     @property
     def waits(self) -> bool:
@@ -126,6 +132,7 @@ class ChordPath(Publications):
         if client in self.entering or not self.may_enter(client):
             record.pending += 1
             self.entering.setdefault(client, []).append((with_topic, record))
+            self.look_soon(now)
         else:
             self._up(with_topic, -1, None, record, now)
         self._end(client, record)
@@ -213,6 +220,7 @@ class ChordPath(Publications):
             for publication in run:
                 record.pending += 1
                 way.held.append((publication, record, came))
+            self.look_soon(now)
             return
         self._go(topic, way, run, came, record, now)
 
@@ -304,6 +312,7 @@ class ChordPath(Publications):
         if nowhere:
             record.pending += 1
             self.stranded.append(Stranded(run, tuple(nowhere), came, record, now))
+            self.look_soon(now)
         return used
 
     def _next(self, target: int, came: int) -> Lane | None:
@@ -357,6 +366,7 @@ class ChordPath(Publications):
     def when_settled(self, concerns: Callable[[int], bool], call: Callable[[float], None]) -> None:
         """Call when nothing that left from here as from the root of these topics is unsettled."""
         self._drains.append((concerns, call))
+        self.look_soon(self.core.now)
 
     def _look(self, now: float) -> None:
         for concerns, call in list(self._drains):

@@ -53,10 +53,11 @@ class Roots(Quiet):
         self._taking: dict[int, Topics] = {}
         self._number = 0
         self._rebuild_at: float | None = None
+        self._asked_early: tuple[Session, ArcAsk] | None = None
         self._left: Callable[[float], None] | None = None
         membership.on_formed.append(self._formed)
         membership.on_member.append(self._joined)
-        membership.on_predecessor.append(self._extend)
+        membership.on_predecessor += [self._extend, self._answer_early]
         membership.on_pointers.append(self._pointed)
         membership.on_rejoin.append(self.reset)
 
@@ -74,7 +75,7 @@ class Roots(Quiet):
     def _again(self, now: float) -> None:
         self._ask(now)
         if self.giving is not None and self.giving.ready:
-            self._send_arc(self.giving)
+            self._send_arc(self.giving, self.giving.topics)
         if self.giving is not None and self._left is not None:
             self._give_to_next(now)
         self._expire(now)
@@ -168,6 +169,8 @@ class Roots(Quiet):
         if not message.number:
             del self.copies[node]
             return
+        if self.rest is not None and self.rest.node.position == node.position:
+            self.rest = None  # it has them
         self.core.tell(RootCopied(message.number), session)
         self._superseded(message.begin, node)
 
@@ -330,7 +333,11 @@ class Roots(Quiet):
 
     def on_ask(self, session: Session, ask: ArcAsk, now: float) -> None:
         node, giving = ask.node, self.giving
+        if ask.orphan:
+            self._give_copy(session, node)
+            return
         if node.broker != session.id or node != self.membership.predecessor or self.begin is None:
+            self._asked_early = (session, ask)
             return
         self._extend(now)
         if giving is not None:
@@ -351,6 +358,32 @@ class Roots(Quiet):
         self._number += 1
         self._give(Giving(node, self.begin, node.position, self._number))
 
+    def _ask_holders(self) -> None:
+        """Our successor has come after we, in our last life, had died: those behind it may have our copy."""
+        settings, successors = self.membership.settings, self.membership.successors
+        for node in successors[1 : settings.copies + 1]:
+            self.contacts.tell(node, ArcAsk(self.membership.me, False, True))
+
+    def _give_copy(self, session: Session, node: RingNode) -> None:
+        """To the broker itself, in its next life: nobody else is the root there."""
+        place = node.position
+        earlier = [copy for old, copy in self.copies.items() if old.position == place and old != node]
+        if self.rest is not None and self.rest.node.position == place and not earlier:
+            begin, topics = self.rest.begin, self.rest.topics
+        elif earlier and earlier[-1].complete:
+            begin, topics = earlier[-1].begin, earlier[-1].topics
+        else:
+            return
+        self._number += 1
+        self._send_arc(Giving(node, begin, place, self._number), topics)
+
+    def _answer_early(self, now: float) -> None:
+        """Who asked before we knew it, or had topics: many may join at once, each behind the next."""
+        if self._asked_early is not None:
+            (session, ask), self._asked_early = self._asked_early, None
+            if not session.lost:
+                self.on_ask(session, ask, now)
+
     def _give(self, giving: Giving) -> None:
         self.giving = giving
 
@@ -363,12 +396,12 @@ class Roots(Quiet):
         def copied(later: float) -> None:
             if self.giving is giving:
                 giving.ready = True
-                self._send_arc(giving)
+                self._send_arc(giving, giving.topics)
 
         self.drain(giving.holds, settled)
 
-    def _send_arc(self, giving: Giving) -> None:
-        chunks = list(entries(self.topics, sorted(giving.topics))) or [()]
+    def _send_arc(self, giving: Giving, topics: Topics) -> None:
+        chunks = list(entries(topics, sorted(topics))) or [()]
         for place, some in enumerate(chunks):
             last = place == len(chunks) - 1
             message = ArcGive(giving.number, giving.begin, giving.end, not place, last, some)
@@ -386,8 +419,10 @@ class Roots(Quiet):
             return
         del self._taking[session.id]
         if not give.number:
-            if self.begin is None and self._rebuild_at is None and give.end == self.here:
-                self._rebuild_later(now)
+            if self.begin is None and give.end == self.here:
+                self._ask_holders()
+                if self._rebuild_at is None:
+                    self._rebuild_later(now)
             return
         mine = self.begin is None and give.end == self.here
         follows = self.begin is not None and give.end == self.begin and give.end != self.here
@@ -398,6 +433,7 @@ class Roots(Quiet):
             self._stop_rebuilding()
             self.holders.sync_all(now)
             self._rooted(now)
+            self._answer_early(now)
         if self.begin is not None and owns(self.begin, self.here, give.end):
             self.core.tell(ArcTaken(give.number), session)
 

@@ -52,6 +52,9 @@ class Form(Protocol):
     def watch(self, simulation: Simulation) -> None:
         """Look at the overlay as a whole after every step, if something must hold of it all the time."""
 
+    def figures(self, simulation: Simulation) -> dict[str, float]:
+        """What there is to say of the overlay as a whole, in the end."""
+
 
 class TreeForm:
     aims = AIMS
@@ -96,6 +99,9 @@ class TreeForm:
 
     def watch(self, simulation: Simulation) -> None: ...
 
+    def figures(self, simulation: Simulation) -> dict[str, float]:
+        return {}
+
 
 class ClusterForm:
     """A one-hop cluster: the first is a matcher, then they take turns (cluster.py)."""
@@ -138,6 +144,9 @@ class ClusterForm:
         return FaultPlan, scenario.links.lost_after_s
 
     def watch(self, simulation: Simulation) -> None: ...
+
+    def figures(self, simulation: Simulation) -> dict[str, float]:
+        return {}
 
 
 FORMS: dict[str, Form] = {"tree": TreeForm(), "chord": RingForm(), "onehop": ClusterForm()}

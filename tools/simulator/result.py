@@ -28,6 +28,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     virtual_s: float
     seconds: float
     memory_mb: int = 0  # the largest that this process has been
+    overlay: dict[str, float] = {}  # what there is to say of the overlay as a whole, once it is at rest
     mutant: str = ""
     strict: bool = False
 

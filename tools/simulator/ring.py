@@ -28,7 +28,6 @@ from grapevine.wire.messages import Batch, Hello, LaneBatch, LaneMarks, Marks, P
 from overlay.chord.membership import Membership
 from overlay.chord.path import ChordPath
 from overlay.chord.planes import Planes
-from overlay.chord.ring import ideal
 from overlay.chord.roots import Roots
 from overlay.chord.topics import Refusal, Term, terms_of, topic_of
 from overlay.chord.wants import Wants
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
     B = TypeVar("B")
 
 REPAIR_S = 4.0  # beyond the time after which a broker is given up
+SMALL, SAMPLED = 100, 200  # in a large ring one of so many changes is looked at
+SOON = 4  # times the length of a list, in periods of stabilising: lists are right so soon after healing
 AIMED = (Hello, Batch, LaneBatch, Marks, LaneMarks, Ping, Publish)  # and all that only rings say
 
 
@@ -89,6 +90,11 @@ class RingFaults(FaultPlan):
         self.failed: dict[BrokerHost, float] = {}
         self.places = {one: (identify(one.name), identify(one.name)) for one in self.brokers}
         self.most_at_once = 0  # next to each other, within one repair
+        self.healed_at = self.ideal_at = inf  # everybody is back; all lists are right
+
+    def heal(self) -> None:
+        super().heal()
+        self.healed_at = self.world.now
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
         self.failed[broker] = self.world.now
@@ -187,7 +193,7 @@ class RingForm:
 
     def watch(self, simulation: Simulation) -> None:
         """After every step of every broker: is it still one ring?"""
-        known = RingWatch()
+        known = RingWatch(1 if len(simulation.brokers) <= SMALL else SAMPLED)
 
         def step(broker: BrokerHost, core: Core) -> None:
             self._watch_rebuilding(simulation, part(core, Roots))
@@ -223,7 +229,26 @@ class RingForm:
                 unrest.append(f"{core.name} waits for roots")
             if any(lane.out.unsettled for peer in core.peers.values() for lane in peer.every_lane()):
                 unrest.append(f"{core.name} has publications under way")
-        return unrest or not_ideal(cores)
+        wrong = not_ideal(cores)
+        faults = simulation.faults
+        assert isinstance(faults, RingFaults)
+        if not wrong and len(cores) == len(staying):
+            faults.ideal_at = min(faults.ideal_at, simulation.world.now)
+        return unrest or wrong
+
+    def figures(self, simulation: Simulation) -> dict[str, float]:
+        """How many sessions a broker has, and how soon after healing all lists were right."""
+        faults = simulation.faults
+        assert isinstance(faults, RingFaults)
+        sessions = [len(broker.core.peers) for broker in simulation.brokers if broker.core is not None]
+        return {
+            "sessions_mean": round(sum(sessions) / max(1, len(sessions)), 1),
+            "sessions_most": max(sessions, default=0),
+            "lists_right_s": round(max(0.0, faults.ideal_at - faults.healed_at), 2),
+            "lists_right_bar_s": SOON
+            * simulation.scenario.chord.successors
+            * simulation.scenario.chord.stabilise_s,
+        }
 
     # --- tables -------------------------------------------------------------------------------------------
 
@@ -258,11 +283,13 @@ class RingForm:
 def not_ideal(cores: list[Core]) -> list[str]:
     """Whose list is not what the ring as a whole says."""
     rings = [part(core, Membership) for core in cores]
-    nodes = sorted((ring.me for ring in rings), key=lambda node: node.position)
+    rings.sort(key=lambda ring: ring.me.position)
+    nodes = [ring.me for ring in rings]
     wrong = []
-    for ring in rings:
-        known = ideal(nodes, nodes.index(ring.me), ring.length, ring.settings.base)
-        if len(nodes) > 1 and (ring.predecessor, ring.successors) != (known.predecessor, known.successors):
+    for rank, ring in enumerate(rings):
+        length = min(ring.length, len(nodes) - 1)
+        successors = tuple(nodes[(rank + step) % len(nodes)] for step in range(1, length + 1))
+        if len(nodes) > 1 and (ring.predecessor, ring.successors) != (nodes[rank - 1], successors):
             wrong.append(f"{ring.me.name}'s neighbours on the ring are not the nearest")
     return wrong
 

@@ -97,18 +97,20 @@ def names(nodes: Iterable[RingNode]) -> str:
 class RingWatch:
     """Follows the pointers and arcs of all brokers; what it finds broken is told once."""
 
-    def __init__(self) -> None:
-        self.checked = 0
+    def __init__(self, every: int = 1) -> None:
+        self.every = every  # of so many changes one is looked at
+        self.checked = self.changes = 0
         self._known: dict[tuple[int, int], object] = {}  # by broker and plane
         self._told: set[str] = set()
 
     def look(self, broker: tuple[int, int], ring: Membership, roots: Roots) -> bool:
-        """Whether something of this one has changed since the last step."""
+        """Whether something of this one has changed since the last step, and it is its turn."""
         state = (ring.me, ring.member, ring.successors, roots.begin, roots.giving)
         if self._known.get(broker) == state:
             return False
         self._known[broker] = state
-        return True
+        self.changes += 1
+        return not self.changes % self.every
 
     def check(self, parts: Sequence[tuple[Membership, Roots]]) -> Iterator[str]:
         """Of all that run."""

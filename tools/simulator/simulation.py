@@ -387,5 +387,6 @@ class Simulation:
             violation_count=self.oracle.violation_count,
             virtual_s=self.world.now,
             seconds=seconds,
+            overlay=self.form.figures(self),
             memory_mb=getrusage(RUSAGE_SELF).ru_maxrss // 1024,
         )
