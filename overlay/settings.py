@@ -24,6 +24,7 @@ class ChordSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: tuple[str, ...] = ()  # addresses of the brokers that the ring begins with
     successors: int = 4  # length of the list of successors
     base: int = 2  # fingers at j * base**i: 2 as in Chord, 4 or 16 for shorter ways
+    direct: bool = False  # brokers send straight to the roots they publish to
     copies: int = 2  # successors that know a root's members beside it
     stabilise_s: float = 1.0
     lost_after_s: float = 5.0  # a silent broker of the ring is given up after this: there are other ways

@@ -20,6 +20,7 @@ class Chord(Section, frozen=True):
     ] = _CHORD.members
     successors: Annotated[int, key("brokers after it that each one knows", ge=1, le=64)] = _CHORD.successors
     base: Annotated[Literal[2, 4, 16], key("wider bases make more links and shorter ways")] = 2
+    direct: Annotated[bool, key("keep a link to each root that is published to: one hop up")] = _CHORD.direct
     copies: Annotated[int, key("successors that know a topic's members beside its root", ge=1, le=16)] = (
         _CHORD.copies
     )

@@ -9,6 +9,7 @@ own position, so a round takes as many questions as there are different fingers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 from grapevine.wire.chord import RingFound, RingLookup, RingNode
@@ -17,6 +18,9 @@ from overlay.chord.ring import distance, finger_starts, owner, owns
 from overlay.core import Core
 from overlay.links.session import Session
 from overlay.settings import ChordSettings
+
+Found = Callable[[RingNode, float], None]
+QUESTIONS = 1_024  # on their way at once; who is not answered asks again
 
 
 class Place(Protocol):
@@ -46,7 +50,7 @@ class Fingers:
         self.moved = moved
         self.known: dict[int, RingNode] = {}  # by where they begin
         self._number = 0
-        self._asked: tuple[int, int] = (0, 0)  # the last question's number, and its place
+        self._asked: dict[int, Found] = {}  # questions on their way, by number
         self._next = 0
 
     def attach(self, core: Core) -> None:
@@ -84,11 +88,17 @@ class Fingers:
             self._next = (self._next + 1) % len(self.starts)
             start = self.starts[self._next]
             if not owns(here, first, start) and not self._ours(start):
-                self._number += 1
-                self._asked = (self._number, start)
-                self._look_up(RingLookup(self._number, start, here, 0), now)
+                self.find(start, partial(self._found, start), now)
                 return
             self.known.pop(start, None)
+
+    def find(self, key: int, found: Found, now: float) -> None:
+        """Ask for the root of a key; there may be no answer."""
+        self._number += 1
+        if len(self._asked) >= QUESTIONS:
+            del self._asked[next(iter(self._asked))]
+        self._asked[self._number] = found
+        self._look_up(RingLookup(self._number, key, self.place.me.position, 0), now)
 
     def _ours(self, key: int) -> bool:
         before = self.place.predecessor
@@ -112,16 +122,14 @@ class Fingers:
 
     def _find(self, found: RingFound, now: float) -> None:
         if found.asker == self.place.me.position:
-            self._found(found, now)
+            asked = self._asked.pop(found.number, None)
+            if asked is not None and self.place.member and not self.contacts.dead(found.node):
+                asked(found.node, now)
         elif found.hops < HOPS and (hop := self.place.hop_to(found.asker)) is not None:
             self.contacts.tell(hop, RingFound(found.number, found.asker, found.node, found.hops + 1))
 
-    def _found(self, found: RingFound, now: float) -> None:
-        number, start = self._asked
-        node = found.node
-        if found.number != number or not self.place.member or node.broker == self.place.me.broker:
-            return
-        if self.contacts.dead(node):
+    def _found(self, start: int, node: RingNode, now: float) -> None:
+        if node.broker == self.place.me.broker:
             return
         here, reach = self.place.me.position, distance(self.place.me.position, node.position)
         changed = False

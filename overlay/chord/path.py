@@ -31,6 +31,7 @@ from grapevine.wire.messages import (
 )
 from overlay.behaviour import Status
 from overlay.chord.contacts import RingContacts, RingPeer
+from overlay.chord.direct import DirectRoots
 from overlay.chord.introductions import Introductions
 from overlay.chord.membership import Membership
 from overlay.chord.ring import between
@@ -74,6 +75,7 @@ class ChordPath(Publications):
         self.topic = TopicKeys(router.terms)
         # By topic, whether we are expected to be its root, and who sent them back to us.
         self.ways: dict[WayKey, Way] = {}
+        self.direct = DirectRoots(membership)
         # By target: the hop of the last publication, its position.
         self.next: dict[int, tuple[Lane, int]] = {}
         self.stranded: list[Stranded] = []
@@ -96,6 +98,7 @@ class ChordPath(Publications):
         core.forward.fill(self, self.forward)
         core.accept.fill(self, self.accept)
         self.introductions.attach(core)
+        self.direct.attach(core)
 
     def look_soon(self, now: float) -> None:
         """Something waits: it is looked at until it goes, because that something has settled is not told."""
@@ -262,7 +265,7 @@ class ChordPath(Publications):
                 return self._lane(before, REDIRECT)
             return None
         hop = membership.hop_to_key(topic)
-        return None if hop is None else self._lane(hop, UP)
+        return None if hop is None else self._lane(self.direct.root(topic) or hop, UP)
 
     def _lane(self, node: RingNode, number: int) -> tuple[Lane | None] | None:
         session = self.contacts.session(node)

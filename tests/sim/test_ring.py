@@ -4,6 +4,7 @@ must be seen. A seed that fails here prints its own command line."""
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tools.simulator.scenario import find
 from tools.simulator.seeds import simulate
@@ -23,6 +24,18 @@ def test_a_ring_under_faults(seed: int) -> None:
     result = simulate(find("chord-quick"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
     assert result.owed > 0 and sum(result.faults.values()) > 0
+
+
+def test_a_ring_with_links_to_its_roots() -> None:
+    result = simulate(find("chord-direct"), "", None, 1)
+    assert result.ok, [result.replay(), *result.violations]
+
+
+def test_links_to_roots_make_ways_short() -> None:
+    calm = find("chord-calm")
+    direct = replace(calm, chord=replace(calm.chord, direct=True, base=16))
+    hops = [simulate(scenario, "", None, 2).messages for scenario in (calm, direct)]
+    assert hops[1] < hops[0]
 
 
 # Each with a scenario that has what it takes: routes that change under publications, windows of a few, roots
