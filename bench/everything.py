@@ -1,4 +1,4 @@
-"""`python -m bench.everything`: every measurement of docs/benchmarks.md, then the page itself.
+"""`python -m bench.everything`: every measurement of bench/figures.md, then the page itself.
 
     python -m bench.everything [--load 1.5] [--data DIR] [--only broker-topics,latency] [--quick [DIR]]
 

@@ -1,4 +1,4 @@
-"""`python -m bench.report [--results bench/results]`: docs/benchmarks.md and its pictures from measured documents.
+"""`python -m bench.report [--results bench/results]`: bench/figures.md, docs/benchmarks.md from what was measured.
 
 Every document is what a bench prints with `-o json`, kept under its name: broker.json, latency.json, memory.json,
 startup.json, scale.json, features.json, spark.json. What is not there is left out, broker-1.json, broker-2.json... are one. `--check` judges
@@ -19,11 +19,28 @@ from bench.guard import COMMITTED
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "bench" / "figures.md"
+RATIOS = ROOT / "docs" / "benchmarks.md"
 METHOD = Path(__file__).with_name("method.md")
 HIDDEN = ("runs",)
 COLOURS = {"grapevine": "#1b7837", "grapevine-curve": "#7fbf7b", "nats": "#2166ac", "redis": "#b2182b"}
 PLAIN = {"grapevine-curve": "grapevine", "grapevine-libzmq-curve": "grapevine-libzmq"}
+
+
+RATIOS_HEAD = """# How fast
+Ratios within one run, since absolute figures of a shared machine move by a quarter. Everything measured, how,
+and where the time goes: [bench/figures.md](../bench/figures.md); what operating costs:
+[bench/operating.md](../bench/operating.md). Written by `python -m bench.report`.
+
+T1 is one publisher, one topic, one subscriber; T2 100 topics and 10 subscribers; T3 one topic and 10
+subscribers, 200 bytes each. C1-N has N content filters, of which 1 % match. *Python client* is the library
+end to end beside the others' Python libraries. To measure it yourself, beside whatever is installed:
+
+```
+uv run --group bench python -m bench.broker --peers nats --workloads T1,T2
+uv run --group bench python -m bench.requests --rounds 5
+```
+"""
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -128,6 +145,11 @@ def page(documents: dict[str, dict[str, Any]], pictures: list[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def ratios(document: dict[str, Any]) -> str:
+    """The page for readers: beside the others, and against the bars."""
+    return f"{RATIOS_HEAD}\n{machine(document)}\n\n{bars(document)}\n"
+
+
 def counted() -> str:
     """The committed figures of the guard, which are the same on every machine."""
     lines = ["| counted per publication | bytecodes | calls into C |", "|---|---|---|"]
@@ -204,7 +226,9 @@ def _draw_scale(rows: list[dict[str, Any]]) -> Any:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("bench.report", description="docs/benchmarks.md from measured documents")
+    parser = argparse.ArgumentParser(
+        "bench.report", description="bench/figures.md and docs/benchmarks.md from measured documents"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--check", nargs="?", const="", metavar="TEXT", help="judge the bars with this text")
@@ -218,6 +242,8 @@ def main() -> int:
         return int("missed" in words or not {"met"} & set(words))
     pictures = draw(documents, options.page.parent)
     options.page.write_text(page(documents, pictures))
+    if options.page == PAGE and "broker" in documents:
+        RATIOS.write_text(ratios(documents["broker"]))
     print(f"{options.page}: {', '.join(documents)}", file=sys.stderr)
     return 0
 

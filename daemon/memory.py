@@ -1,4 +1,4 @@
-"""Memory and garbage of a process that moves large frames all day (docs/benchmarks.md has the figures).
+"""Memory and garbage of a process that moves large frames all day (bench/figures.md has the figures).
 
 Frames over 128 kB would be mapped and unmapped each time; the allocator is told to keep them. Messages are
 trees, never cycles, so the collector runs rarely and not over what was there at the start.

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+FOLDER = "howto"  # all of it are guides
 GUIDES = (
     "tutorial",
-    "guide",
     "client",
-    "operate",
+    "durable",
     "spark",
     "pipeline",
     "page",
     "channels",
+    "dynatops",
     "onehop",
     "softlinks",
 )
@@ -48,12 +49,17 @@ def measure(name: str, text: str) -> Page:
     return Page(name, len(text.split()), sum(len(part.split()) for part in (*blocks, *cells)))
 
 
+def is_guide(page: Page) -> bool:
+    return page.name in GUIDES or page.name.startswith(f"{FOLDER}/")
+
+
 def main() -> int:
-    pages = [measure(path.stem, path.read_text()) for path in sorted(DOCS.glob("*.md"))]
+    paths = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / FOLDER).glob("*.md"))]
+    pages = [measure(str(path.relative_to(DOCS).with_suffix("")), path.read_text()) for path in paths]
     for page in pages:
-        kind = "guide" if page.name in GUIDES else ""
-        print(f"{page.name:<16}{page.words:>6} words {100 * page.share:>4.0f} % to copy  {kind}")
-    guides = [page for page in pages if page.name in GUIDES]
+        kind = "guide" if is_guide(page) else ""
+        print(f"{page.name:<24}{page.words:>6} words {100 * page.share:>4.0f} % to copy  {kind}")
+    guides = [page for page in pages if is_guide(page)]
     words = statistics.median(page.words for page in guides)
     share = statistics.median(page.share for page in guides)
     print(

@@ -11,8 +11,11 @@ import pytest
 import grapevine
 from tests.system.overlay import Overlay
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "client.md").read_text()
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "client-reference.md").read_text()
+EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+EXAMPLES = EXAMPLE.findall((DOCS / "client.md").read_text() + PAGE)
+SHARED = EXAMPLE.findall((DOCS / "howto" / "groups.md").read_text())
 
 
 def test_examples(
@@ -27,6 +30,18 @@ def test_examples(
     out = capsys.readouterr().out
     assert "50.5 b'any bytes' quotes b1\n51.5 b'any bytes' quotes b1\n" in out
     assert "{'n': 2}\n{'n': 3}\n" in out and "outside" in out
+
+
+def test_examples_of_groups_and_requests(
+    overlay: Overlay, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b1 = overlay.start("b1")
+    monkeypatch.setenv("GRAPEVINE_KEYS", str(b1.keys))
+    scope: dict[str, object] = {}
+    assert len(SHARED) == 3  # the last one needs a stream: tests/system/test_groups.py
+    for example in SHARED[:2]:
+        exec(example.replace("tcp://127.0.0.1:7470", b1.address), scope)  # noqa: S102
+    assert capsys.readouterr().out.split("\n")[:3] == ["did 1", "49", "nobody is there"]
 
 
 def test_table_of_connect() -> None:

@@ -24,7 +24,7 @@ ALONE += ["bash", "-c", "ip link set lo up && exec bash --noprofile --norc"]
 
 def blocks() -> list[list[str]]:
     """The lines to type under "Three brokers by hand", a list for each terminal."""
-    part = (ROOT / "docs" / "guide.md").read_text().partition("## Three brokers by hand")[2]
+    part = (ROOT / "docs" / "howto" / "three-brokers.md").read_text()
     consoles = re.findall(r"```console\n(.*?)```", part.partition("\n## ")[0], re.DOTALL)
     return [re.findall(r"^\$ (.*)$", console, re.MULTILINE) for console in consoles]
 

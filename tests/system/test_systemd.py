@@ -24,7 +24,7 @@ WALKED: list[str] = []  # what the guide's lines printed
 
 def guide_lines() -> list[str]:
     """What the operator's guide says to type on a fresh host, up to a second broker on it."""
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "operate.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "howto" / "install.md").read_text(), re.DOTALL)
     first, second = (block.splitlines() for block in blocks[:2])
     return [*first, second[0]]
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools import pages as measured
+
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 TARGET = re.compile(r"`(?:\$ )?make ([a-z-]+)")
@@ -80,3 +82,15 @@ def test_the_walks_of_the_architecture_name_functions_that_exist() -> None:
         tree = ast.parse((ROOT / path).read_text())
         defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
         assert function in defined, f"{path} has no {function}"
+
+
+def test_guides_are_short_and_can_be_copied_from() -> None:
+    assert measured.main() == 0
+
+
+def test_every_page_is_on_the_map() -> None:
+    """docs/README.md names all but papers, decisions of architecture and itself."""
+    linked = set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "howto").glob("*.md")]
+    names = {str(page.relative_to(ROOT / "docs")) for page in pages} - {"README.md"}
+    assert names - linked <= {"spec.md"}
