@@ -149,6 +149,8 @@ class Planes(Quiet):
     def switch(self, now: float) -> None:
         if self.next is not None and not self.switched:
             self.switched = True
+            position = self.next.membership.me.position
+            self.core.keep(self.keeps, "position", f"{position:016x}")  # decided: we come back to it
             clients = [one for one in self.core.numbered.values() if one.incoming.records]
             self._marks = {client: (client.epoch, client.incoming.received) for client in clients}
 
@@ -182,7 +184,6 @@ class Planes(Quiet):
         new.path.accepted += old.path.accepted
         new.path.duplicates += old.path.duplicates
         self._drop(old, now)
-        self.core.keep("ring", "position", f"{new.membership.me.position:016x}")
         for call in self.on_current:
             call(now)
 

@@ -115,6 +115,9 @@ class Roots(Quiet):
         self._heard[key, member.position] = now
         before = members.get(member.position)
         if before is None or (before.incarnation, before.number) < (member.incarnation, member.number):
+            for elsewhere in [one for one in members.values() if one.broker == member.broker]:
+                if elsewhere.incarnation < member.incarnation:  # it has restarted at another position
+                    del members[elsewhere.position]
             members[member.position] = member
             if before is None or before.incarnation != member.incarnation:
                 self.holders.tell((key,))
