@@ -96,7 +96,7 @@ class Manager(Quiet):
         if settings.rule == PAPER and now - self._tested_at >= settings.every_s:
             self._tested_at = now
             self.survey.end_period()
-            if not self.survey.unfit(now, settings.calm_s):
+            if not self.unfit(now, settings.calm_s):
                 self.plan(now, apply=True)
 
     def ask(self, now: float) -> None:
@@ -145,10 +145,11 @@ class Manager(Quiet):
 
     # --- the steps --------------------------------------------------------------------------------------
 
-    def unfit(self, now: float) -> str:
+    def unfit(self, now: float, calm_s: float = 0.0) -> str:
+        """An operator need not wait until nobody has come or gone for long; the manager does."""
         if self.attempt is not None:
             return "a reconfiguration is running"
-        return self.survey.unfit(now, self.settings.calm_s)
+        return self.survey.unfit(now, calm_s)
 
     def begin(self, proposal: Proposal, now: float) -> str:
         """Why not; empty: it has begun."""
