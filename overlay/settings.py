@@ -30,6 +30,7 @@ class ChordSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost_after_s: float = 5.0  # a silent broker of the ring is given up after this: there are other ways
     refresh_s: float = 30.0  # members repeat what they want
     retry_s: float = 1.0  # and sooner what was not answered
+    probe_s: float = 30.0  # between two looks for another ring
 
 
 class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

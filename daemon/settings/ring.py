@@ -36,6 +36,7 @@ class Chord(Section, frozen=True):
     retry_s: Annotated[float, key("seconds after which what was not answered is repeated", gt=0)] = (
         _CHORD.retry_s
     )
+    probe_s: Annotated[float, key("seconds between two looks for another ring", gt=0)] = _CHORD.probe_s
 
 
 class Topics(Section, frozen=True):

@@ -129,6 +129,14 @@ class RingContacts(Quiet):
                 self._dial((address,), self.core.now)
         return tuple(found)
 
+    def met(self, address: str, now: float) -> Session | None:
+        """The session with who is there; if there is none it is dialled."""
+        for peer in self.core.peers.values():
+            if address in peer.addresses:
+                return peer
+        self._dial((address,), now)
+        return None
+
     def _dial(self, addresses: tuple[str, ...], now: float) -> None:
         if not addresses or addresses in self._dialling:
             return

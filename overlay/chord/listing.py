@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from overlay.administration.labels import filter_text, is_called, label
 from overlay.administration.reports import Row
@@ -18,10 +18,12 @@ class ChordListing:
     def __init__(self, core: Core, planes: Planes, participation: Participation, router: ChordRouter) -> None:
         self.core = core
         self.planes, self.participation, self.router = planes, participation, router
+        self.elsewhere: Callable[[], list[str]] = list  # who is on another ring
 
     def place(self) -> Row:
         ring = {**self.planes.membership.status(), **self.planes.roots.status()}
-        return {"parent": None, **ring, "reconfiguration": self.participation.status()}
+        rings = {"two_rings": self.elsewhere()}
+        return {"parent": None, **ring, **rings, "reconfiguration": self.participation.status()}
 
     def totals(self) -> Row:
         router = self.router

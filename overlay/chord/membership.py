@@ -200,6 +200,10 @@ class Membership(Quiet):
         self._asked[number] = answered
         self.core.timers.at(now + ASKED_S, lambda later: self._give_up(number))
 
+    def ask(self, session: Session, answered: Callable[[RingState, float], None], now: float) -> None:
+        """Somebody's state."""
+        self._ask(session, self.me.position, answered, now)
+
     def link_up(self, session: Session, now: float) -> None:
         """Whom we wanted to ask can be asked."""
         if (unmet := self._unmet.pop(session.id, None)) is not None:

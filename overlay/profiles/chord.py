@@ -19,6 +19,7 @@ from overlay.chord.leaving import RingLeaving
 from overlay.chord.listing import ChordListing
 from overlay.chord.participation import Participation
 from overlay.chord.planes import Planes
+from overlay.chord.probe import RingProbe
 from overlay.chord.router import ChordRouter
 from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
@@ -64,8 +65,10 @@ def chord_broker(
     reports.waiting_for = news.waiting_for
     planes.on_current.append(lambda now: setattr(reports, "publications", planes.path))
     trace = Trace(lambda side, request: ChordDecision(core, planes.path, side, request))
+    probe = RingProbe(planes, contacts, settings.chord.probe_s)
+    listing.elsewhere = lambda: probe.elsewhere
     # Contacts come first: who is dead is known before what was under way to it goes another way.
-    ring = (handshake, contacts, contacts.members, planes, participation, router)
+    ring = (handshake, contacts, contacts.members, planes, participation, router, probe)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     manager = Manager(settings.reconfiguration, planes, participation, census) if coordinator else None
     managing = () if manager is None else (manager,)
