@@ -265,8 +265,10 @@ class FrontEnd(Quiet):
         self.by_client.pop(session, None)
 
     def link_down(self, session: Session, now: float) -> None:
-        if session is self.backend:
-            self.backend = None
+        if isinstance(session, BackendSession) and session.dialled:
+            if session is self.backend:
+                self.backend = None
+            # Also if it has greeted and not welcomed us yet: nobody else would dial again.
             self.core.timers.at(now + self.core.settings.links.redial_s, self._dial)
         elif session in self.by_client:
             self._tell_cursors(session)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from grapevine.client.session import Session
 from grapevine.errors import ChannelError, ParameterError
+from grapevine.wire.channels import BackendWelcome
 from grapevine.wire.driving import PlanAsk, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
 from tests.town import Town, founded, ids, publish, subscribe
@@ -106,6 +109,28 @@ def test_what_came_and_was_not_taken_comes_again_after_a_crash(town: Town) -> No
     town.cut("ann")
     town.attach("ann", "edge", Session("ann", 999))
     assert ids(town, "ann", subscribe(town, "ann", 0)) == [2, 3]
+
+
+def test_a_link_that_breaks_before_the_back_end_has_welcomed_us(town: Town) -> None:
+    """The greeting was done and nothing had been said yet: the broker must dial again all the same."""
+    carry, broken = town._carry, []
+
+    def break_once(place: str, link: int, message: Any) -> None:
+        if isinstance(message, BackendWelcome) and not broken:
+            broken.append(link)
+            other, theirs = town.pipes.pop((place, link))
+            del town.pipes[other, theirs]
+            town._down(place, link)
+            town._down(other, theirs)
+        else:
+            carry(place, link, message)
+
+    town._carry = break_once  # type: ignore[method-assign]
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    assert broken and not ann.confirmed
+    town.run(3.0)
+    assert ann.confirmed, "nobody dialled again"
 
 
 @pytest.mark.parametrize("moment", ["planned", "put", "committed"])
