@@ -181,9 +181,9 @@ class DiskResults:
             raise ResultsError(f"{self.directory}: {next_step(error)}") from None
         return rows
 
-    def drop(self, channel: str, up_to: int) -> None:
+    def drop(self, channel: str, up_to: int, after: int = 0) -> None:
         kept = self._kept.get(channel, [])
-        for execution in [each for each in kept if each <= up_to]:
+        for execution in [each for each in kept if after < each <= up_to]:
             kept.remove(execution)
             self._indexes.pop((channel, execution), None)
             self._path(channel, execution).unlink(missing_ok=True)

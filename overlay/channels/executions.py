@@ -63,6 +63,14 @@ class Executions:
             store = store_name(channel, plan.version)
             if plan.execution in self.results.executions(store):
                 self._done(plan, 0.0, plan.at)
+        self._drop_unplanned()
+
+    def _drop_unplanned(self) -> None:
+        """A direct channel plans and commits in one burst: results whose plan did not come to disk were told
+        to nobody, and the rows are new to the next execution."""
+        for channel in self.catalog.channels.values():
+            executed = self.progress.get(channel.name, Progress()).executed
+            self.results.drop(store_name(channel.name, channel.version), 2**62, executed)
 
     def begin(self, channel: Channel) -> None:
         """A channel that is new or other: from here on rows are new to it; an open plan is void."""

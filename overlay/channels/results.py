@@ -53,7 +53,7 @@ class Results(Protocol):
 
     def index(self, channel: str, execution: int) -> Mapping[int, Extent]: ...
     def read(self, channel: str, execution: int, be: int) -> list[bytes]: ...
-    def drop(self, channel: str, up_to: int) -> None: ...
+    def drop(self, channel: str, up_to: int, after: int = 0) -> None: ...
     def channels(self) -> list[str]: ...
 
 
@@ -98,9 +98,9 @@ class MemoryResults:
     def read(self, channel: str, execution: int, be: int) -> list[bytes]:
         return self._kept.get(channel, {}).get(execution, {}).get(be, [])
 
-    def drop(self, channel: str, up_to: int) -> None:
+    def drop(self, channel: str, up_to: int, after: int = 0) -> None:
         kept = self._kept.get(channel, {})
-        for execution in [each for each in kept if each <= up_to]:
+        for execution in [each for each in kept if after < each <= up_to]:
             del kept[execution]
         if not kept:
             self._kept.pop(channel, None)

@@ -210,6 +210,7 @@ class Tally(msgspec.Struct):
     rows: int = 0
     equal: int = 0
     refused: int = 0
+    refusals: list[str] = msgspec.field(default_factory=list)  # the query, and what Spark says of it
     forms: dict[str, int] = msgspec.field(default_factory=dict)
     differ: list[str] = msgspec.field(default_factory=list)
 
@@ -227,9 +228,10 @@ def compare(spark: Any, seed: int, cases: int, tell: Any = lambda done: None) ->
         tally.cases += 1
         try:
             form, found = rewritten(spark, given)
-        except AnalysisException:
+        except AnalysisException as error:
             assert rewrite(given.sql).form == "lateral", f"flat and refused: {given.sql}"
             tally.refused += 1
+            tally.refusals.append(f"{given.sql}: {str(error).splitlines()[0]}")
             continue
         wanted = one_by_one(spark, given)
         in_order = given.ordered and form.startswith("flat")
