@@ -27,6 +27,8 @@ VERBS: dict[str, Access] = {
     "adv.ls": Access.READ,
     "client.ls": Access.READ,
     "client.info": Access.READ,
+    "client.move": Access.WRITE,
+    "client.moved": Access.READ,
     "trace": Access.READ,
     "pulse": Access.READ,
     "events": Access.READ,

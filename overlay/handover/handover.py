@@ -1,4 +1,4 @@
-"""SPEC T7: clients are handed over to another broker, and nothing is lost, doubled or late (DECISIONS 34).
+"""Clients are handed over to another broker, and nothing is lost, doubled or late (adr 0012).
 
 Works on every overlay: no path is turned round. The client attaches to the new broker as well and subscribes
 there; when all of that is confirmed, everything accepted later comes by the new broker too. Then one flush,

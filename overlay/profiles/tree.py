@@ -42,6 +42,7 @@ from overlay.data.router import Registry
 from overlay.feeding.numbers import Numbers
 from overlay.feeding.spool import MemorySpool, Spool
 from overlay.feeding.staging import Staging
+from overlay.handover.commands import HandoverCommands
 from overlay.handover.flush import Flush
 from overlay.handover.handover import Handovers
 from overlay.journal.group_homes import GroupHomes
@@ -100,7 +101,8 @@ def feeding(
 def handing_over(census: Census, handshake: Handshake, attachments: Attachments) -> tuple[Behaviour, ...]:
     """Clients go to another broker while publications pass, whatever the overlay."""
     flush = Flush(census, handshake.sessions.values)
-    return flush, Handovers(census, flush, attachments, handshake.addresses)
+    handovers = Handovers(census, flush, attachments, handshake.addresses)
+    return flush, handovers, HandoverCommands(census, handovers)
 
 
 def durable(

@@ -1,6 +1,8 @@
-"""`pubctl client ls|info`."""
+"""`pubctl client ls|info|move`."""
 
 from __future__ import annotations
+
+from time import monotonic, sleep
 
 import click
 from rich.console import Console
@@ -8,9 +10,10 @@ from rich.console import Console
 from grapevine.client.keys import default_directory, read_entries
 from tools.pubctl.answers import Row, flat, left_out, reports
 from tools.pubctl.broker import print_fields
-from tools.pubctl.channel import opened
-from tools.pubctl.commands import group
-from tools.pubctl.output import Column, Result, count, elapsed, show
+from tools.pubctl.channel import Channel, opened
+from tools.pubctl.commands import agreed, changes, group
+from tools.pubctl.failure import Failure
+from tools.pubctl.output import Column, Result, count, elapsed, several, show
 
 COLUMNS = (
     Column("broker", style="bold"),
@@ -28,6 +31,15 @@ COLUMNS = (
     Column("address"),
     Column("key", "", lambda value: str(value)[:16]),
 )
+
+MOVED = (
+    Column("client", style="bold"),
+    Column("from"),
+    Column("to"),
+    Column("outcome"),
+    Column("text"),
+)
+LOOK_S, MOVE_S = 0.1, 120.0  # between two looks at an order, and until it is given up
 
 
 @group("client", "Clients of the brokers.")
@@ -64,6 +76,37 @@ def info(name: str) -> None:
             return Result(rows, COLUMNS, text=lambda screen: _print(screen, rows))
 
         show(produce)
+
+
+@client.command()
+@click.argument("names", metavar="NAME... BROKER", nargs=-1, required=True)
+@click.option("--all-of", metavar="BROKER", help="Every client of this broker; then only BROKER is given.")
+@changes
+def move(names: tuple[str, ...], all_of: str | None, dry_run: bool, yes: bool) -> None:
+    """Hand clients over to BROKER while publications pass: none is lost, doubled or out of order. Who cannot
+    go stays where it is."""
+    *clients, target = names
+    if bool(clients) == bool(all_of):
+        raise click.UsageError("give the clients' names and then the broker, or --all-of and the broker")
+    with opened() as channel:
+        asked = {"names": "\n".join(clients), "all_of": all_of, "to": target}
+        rows = channel.ask("client.move", **asked, dry_run=True).body["clients"]
+        if agreed(f"move {several(len(rows), 'client')} to {target}", dry_run, yes):
+            order = channel.ask("client.move", **asked).body["order"]
+            rows = _moved(channel, order, len(rows))
+        show(lambda: Result([{"outcome": "", "text": "", **row, "to": target} for row in rows], MOVED))
+    if stay := [row for row in rows if row.get("outcome") not in (None, "moved")]:
+        raise Failure(f"{len(stay)} of {len(rows)} did not move: {stay[0]['client']}: {stay[0]['text']}")
+
+
+def _moved(channel: Channel, order: str, expected: int) -> list[Row]:
+    """What has become of an order, or of as much of it as has ended in time."""
+    deadline = monotonic() + max(channel.timeout_s, MOVE_S)
+    while True:
+        body = channel.ask("client.moved", order=order).body
+        if (len(body["rows"]) >= expected or not body["under_way"]) or monotonic() > deadline:
+            return list(body["rows"])
+        sleep(LOOK_S)
 
 
 def name_keys(rows: list[Row]) -> None:
