@@ -188,8 +188,10 @@ class Handovers(Quiet):
 
     def _flush(self, now: float) -> None:
         """One question for all who are ready; who becomes ready meanwhile waits for the next."""
+        if self._flushing:
+            return
         ready = {d: d.round for d in self.under_way.values() if d.round > d.flushed}
-        if self._flushing or not ready:
+        if not ready:
             return
         self._flushing = True
 
