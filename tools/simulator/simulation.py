@@ -17,6 +17,7 @@ from traceback import extract_tb
 
 from grapevine.client.session import SessionSettings
 from grapevine.wire.identity import identify
+from grapevine.wire.messages import PROTOCOL
 from matching.interface import Matcher
 from overlay.administration.census import Census
 from overlay.core import Core
@@ -157,6 +158,7 @@ class Simulation:
             )
         )
         core.protocol = self.protocols[broker.index]
+        self.oracle.older = frozenset(n for n, spoken in enumerate(self.protocols) if spoken < PROTOCOL)
         self.oracle.flooding = settings.tree.routing == "flooding"
         self.oracle.ordered = settings.overlay.ordered
         self.watcher.attach(broker, core)
