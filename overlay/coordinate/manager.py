@@ -285,7 +285,9 @@ class Manager(Quiet):
 
     def _event(self, now: float, what: str, level: str = "info") -> None:
         number = self.attempt.version.number if self.attempt is not None else self._numbers
-        self.core.event(now, "reconfiguration", f"reconfiguration {number}: {what}", level)
+        text = f"reconfiguration {number}: {what}"
+        self.core.event(now, "reconfiguration", text, level)
+        self.core.note(now, text)
 
     def status(self) -> Status:
         return {

@@ -20,6 +20,7 @@ import grapevine
 from tests.system.overlay import Daemon, Overlay, eventually
 from tests.system.test_pubctl import Pubctl
 
+KILLED_AT = ("overlay", "pubsub", "finish")  # steps; later rounds are left alone
 TOPICS = [f"t{number}" for number in range(24)]
 SLOW_S = 120.0  # for things that take a second on a machine with nothing else to do
 
@@ -141,8 +142,9 @@ def prove(brokers: int, kill: bool, rounds: int) -> int:
         done = 0
         for number in range(rounds):
             applied = pubctl.start("reconfigure", "apply", "--yes", "--anyway")
-            if kill:
-                time.sleep(0.4 + 0.3 * number)
+            if kill and number < len(KILLED_AT):
+                step = KILLED_AT[number]
+                eventually(lambda: f": {step}" in daemons[0].log(), SLOW_S, 0.001)  # noqa: B023
                 daemons[0].kill()
                 daemons[0].start().ready(SLOW_S)
             applied.wait(SLOW_S)
