@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from overlay.data.client import Client
-from overlay.data.path import Publications
+from overlay.data.routes import Fan
 from overlay.journal.cursor import Cursor
 from overlay.journal.group_homes import CLAIMED, GroupHomes
 from overlay.journal.groups import Group, Groups, Member
 from overlay.journal.readers import Place
+from overlay.journal.streams import Streams
 
 Replacement = tuple[Any, str, Any]
 
@@ -25,11 +26,9 @@ def ack_of_anybody() -> list[Replacement]:
     return [(Groups, "_acknowledge", lax)]
 
 
-def counted_before_on_disk() -> list[Replacement]:
-    def hasty(self: Groups, told: Any) -> None:
-        self._tell(told)
-
-    return [(Groups, "_when_on_disk", hasty)]
+def cursor_not_kept() -> list[Replacement]:
+    """Acknowledgements are told to count, and are in memory only."""
+    return [(Streams, "_cursors", lambda self: iter(()))]
 
 
 def claim_not_told() -> list[Replacement]:
@@ -66,25 +65,16 @@ def left_behind() -> list[Replacement]:
     return [(Groups, "_part", forgetful)]
 
 
-def nobody_while_a_side_is_away() -> list[Replacement]:
-    answerable = Publications._answerable
-
-    def hasty(self: Publications, *said: Any) -> None:
-        whole, adopted = self.whole, self.adopted
-        self.whole, self.adopted = (lambda: True), None
-        try:
-            answerable(self, *said)
-        finally:
-            self.whole, self.adopted = whole, adopted
-
-    return [(Publications, "_answerable", hasty)]
+def nobody_behind_links() -> list[Replacement]:
+    """Who has subscribed at another broker is not there."""
+    return [(Fan, "reaches", property(lambda self: bool(self.clients)))]
 
 
 GROUP_MUTANTS = {
     "group-ack-of-anybody": ack_of_anybody,
-    "group-counted-before-on-disk": counted_before_on_disk,
+    "group-cursor-not-kept": cursor_not_kept,
     "group-claim-not-told": claim_not_told,
     "group-made-while-somebody-is-missing": made_while_somebody_is_missing,
     "group-left-behind": left_behind,
-    "nobody-while-a-side-is-away": nobody_while_a_side_is_away,
+    "nobody-behind-links": nobody_behind_links,
 }
