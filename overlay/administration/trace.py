@@ -21,6 +21,7 @@ from overlay.gather import PATIENCE_S, Gather
 from overlay.links.session import Remote, Session
 
 DUPLICATE = "duplicate"
+LEGS = (1, 0)
 OPEN_MAX = 1_000  # traces under way at one broker
 Finished = Callable[[tuple[bytes, ...], tuple[str, ...], float], None]
 
@@ -34,13 +35,15 @@ class Decision(Protocol):
 
 
 Decide = Callable[[Session | None, TraceRequest], Decision]
+Leg = Callable[[TraceRequest], int]  # a way may pass a broker once on each of its legs
 
 
 class Trace(Quiet):
-    def __init__(self, decide: Decide) -> None:
+    def __init__(self, decide: Decide, leg: Leg = lambda request: 0) -> None:
         self.decide = decide
+        self.leg = leg
         self._number = 0
-        self._open: dict[tuple[int, int, int], Gather] = {}
+        self._open: dict[tuple[int, int, int, int], Gather] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -78,12 +81,14 @@ class Trace(Quiet):
         self._follow(request, peer, finished, now)
 
     def on_answer(self, peer: Remote, answer: TraceAnswer, now: float) -> None:
-        gather = self._open.get((answer.origin, answer.incarnation, answer.number))
-        if gather is not None:
-            gather.answer(peer, answer, now)
+        for leg in LEGS:  # the later leg's answers come first: the earlier one waits for it
+            gather = self._open.get((answer.origin, answer.incarnation, answer.number, leg))
+            if gather is not None and peer in gather.parts:
+                gather.answer(peer, answer, now)
+                return
 
     def _follow(self, request: TraceRequest, side: Session | None, finished: Finished, now: float) -> None:
-        key = (request.origin, request.incarnation, request.number)
+        key = (request.origin, request.incarnation, request.number, self.leg(request))
         if key in self._open or len(self._open) >= OPEN_MAX:
             finished((self._again(request, side),), (), now)
             return

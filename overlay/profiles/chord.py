@@ -64,7 +64,9 @@ def chord_broker(
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
     planes.on_current.append(lambda now: setattr(reports, "publications", planes.path))
-    trace = Trace(lambda side, request: ChordDecision(core, planes.path, side, request))
+    # Up to the root, then down to the members that the copy names.
+    decide = lambda side, request: ChordDecision(core, planes.path, side, request)  # noqa: E731
+    trace = Trace(decide, lambda request: int(bool(request.excluded)))
     probe = RingProbe(planes, contacts, settings.chord.probe_s)
     listing.elsewhere = lambda: probe.elsewhere
     # Contacts come first: who is dead is known before what was under way to it goes another way.

@@ -121,18 +121,26 @@ def draw(screen: Console, rows: list[Row]) -> None:
     """The path as a tree: who got it from whom and for which subscription, and why the others did not."""
     from rich.tree import Tree
 
-    at: dict[str, Tree] = {}
-    rows_at = {row["broker"]: row for row in reversed(rows)}
+    at: dict[tuple[str, int], Tree] = {}  # a way may pass a broker twice: to the root of a topic, and back
+    rows_at = {(row["broker"], row["hops"]): row for row in reversed(rows)}
     for row in rows:
-        above = row["from"] or ""
-        label = f"[bold]{escape(row['broker'])}[/bold]  {_verdict(row, rows_at.get(above))}"
+        above = (row["from"] or "", row["hops"] - 1)
+        label = f"[bold]{escape(row['broker'])}[/bold]  {_verdict(row, rows_at.get(above))}{_root(row)}"
         node = at[above].add(label) if above in at else Tree(label, guide_style="dim")
-        at.setdefault(row["broker"], node)
+        at.setdefault((row["broker"], row["hops"]), node)
         for text in _reasons(row):
             node.add(text)
     for row in rows:
-        if (row["from"] or "") not in at:
-            screen.print(at[row["broker"]])
+        if (row["from"] or "", row["hops"] - 1) not in at:
+            screen.print(at[row["broker"], row["hops"]])
+
+
+def _root(row: Row) -> str:
+    """On a ring: of which topic it is the root."""
+    if not row.get("root"):
+        return ""
+    topic, key, members = escape(row["topic"]), row["key"], several(row["members"], "broker")
+    return f", [cyan]root of the topic {topic}[/cyan] (key {key}), wanted by {members}"
 
 
 def _verdict(row: Row, above: Row | None) -> str:
@@ -149,12 +157,12 @@ def _why(neighbour: Row) -> str:
     """For which subscription it went there, and past whom if a soft link took it."""
     past = escape(", ".join(neighbour.get("bypasses") or ()))
     way = f"[cyan]by a soft link past {past}[/cyan]" if past else ""
-    which = f"for {_which(neighbour)}" if neighbour["count"] else ""
+    which = f"for {_which(neighbour)}" if neighbour["subscriptions"] else ""
     return ", ".join(part for part in (way, which) if part) or neighbour["reason"]
 
 
 def _reasons(row: Row) -> list[str]:
-    texts = [f"[green]client {escape(client['name'])}[/green]: {_which(client)}" for client in row["clients"]]
+    texts = [f"[green]client {escape(client['name'])}[/green]{_wants(client)}" for client in row["clients"]]
     for neighbour in row["neighbours"]:
         name, reason = escape(neighbour["name"]), neighbour["reason"]
         if neighbour["taken"] and reason == "suspended":
@@ -162,6 +170,10 @@ def _reasons(row: Row) -> list[str]:
         elif not neighbour["taken"] and reason != "came from there":
             texts.append(f"[dim]not to {name}: {reason}[/dim]")
     return texts
+
+
+def _wants(client: Row) -> str:
+    return f": {_which(client)}" if client["subscriptions"] else ""
 
 
 def _which(matched: Row) -> str:
