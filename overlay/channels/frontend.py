@@ -50,7 +50,7 @@ SUBSCRIPTIONS_MAX = 10_000  # of one client
 class FrontEndSubscription:
     __slots__ = (
         "client", "number", "channel", "parameters", "kept", "window",
-        "be", "sent", "taken", "acknowledged", "flight", "flight_bytes", "pulling",
+        "be", "located", "sent", "taken", "acknowledged", "flight", "flight_bytes", "pulling",
     )  # fmt: skip
 
     def __init__(self, client: Session, message: SubscribeChannel) -> None:
@@ -67,6 +67,7 @@ class FrontEndSubscription:
         """The client says up to where rows have come to it. How far its program has taken them, which is
         where it goes on after a crash, it says on its own."""
         self.window = max(message.window, WINDOW_MIN)
+        self.located = True  # False from a broken link on: what was under way may be lost
         self.sent = max(message.after - 1, 0)
         self.taken = 0
         self.flight: deque[tuple[int, int]] = deque()  # (position, bytes) that are not taken
@@ -76,6 +77,12 @@ class FrontEndSubscription:
     @property
     def room(self) -> int:
         return self.window - self.flight_bytes
+
+    @property
+    def served(self) -> bool:
+        """Rows may be sent: the client has said on this link up to where it has them. A session that is
+        resumed has not yet, and what is sent then would hide what was lost."""
+        return self.located and self.client.link is not None
 
     def took(self, position: int) -> None:
         self.taken = max(self.taken, min(position, self.sent))
@@ -272,6 +279,8 @@ class FrontEnd(Quiet):
             self.core.timers.at(now + self.core.settings.links.redial_s, self._dial)
         elif session in self.by_client:
             self._tell_cursors(session)
+            for fe in self.by_client[session].values():
+                fe.located = False
 
     def _remove(self, fe: FrontEndSubscription, now: float) -> None:
         self.by_client.get(fe.client, {}).pop(fe.number, None)
@@ -311,7 +320,7 @@ class FrontEnd(Quiet):
     def _reader(self, be: int, wanted: Wanted) -> bool:
         """Whether somebody has come to the end of what is held, and has room."""
         through = self.cache.held[be].through
-        return any(fe.sent >= through and fe.room > 0 and fe.client.link is not None for fe in wanted.fes)
+        return any(fe.sent >= through and fe.room > 0 and fe.served for fe in wanted.fes)
 
     def _pull(self, ranges: dict[int, int], execution: int) -> None:
         if not ranges or self.backend is None:
@@ -348,7 +357,7 @@ class FrontEnd(Quiet):
     def _serve(self, fe: FrontEndSubscription, now: float) -> None:
         """Push what is due and fits; ask for what is not here."""
         wanted = self.wanted.get(fe.be)
-        if wanted is None or fe.client.link is None:
+        if wanted is None or not fe.served:
             return
         held = self.cache.held[fe.be]
         while held.begin <= fe.sent < held.through and fe.room > 0:
@@ -374,6 +383,8 @@ class FrontEnd(Quiet):
         self._say(Pull(request, execution, ((fe.be, fe.sent),), most))
 
     def _push(self, fe: FrontEndSubscription, rows: list[tuple[int, bytes]], through: int) -> None:
+        if not fe.served:
+            return
         fresh = [row for row in rows if row[0] > fe.sent]
         fe.sent = max(fe.sent, through)
         for at, row in fresh:

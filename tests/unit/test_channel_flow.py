@@ -8,7 +8,7 @@ import pytest
 
 from grapevine.client.session import Session
 from grapevine.errors import ChannelError, ParameterError
-from grapevine.wire.channels import BackendWelcome
+from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChannel
 from grapevine.wire.driving import PlanAsk, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
 from tests.town import Town, founded, ids, publish, subscribe
@@ -109,6 +109,44 @@ def test_what_came_and_was_not_taken_comes_again_after_a_crash(town: Town) -> No
     town.cut("ann")
     town.attach("ann", "edge", Session("ann", 999))
     assert ids(town, "ann", subscribe(town, "ann", 0)) == [2, 3]
+
+
+def test_what_is_sent_between_a_resume_and_the_clients_word_hides_no_loss(town: Town) -> None:
+    """Rows were lost with the old link; newer ones must not come on the new link before the client has said
+    where it is."""
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1]
+    carry = town._carry
+
+    def lose_rows(place: str, link: int, message: Any) -> None:
+        if not isinstance(message, ChannelRows) or place != "edge":
+            carry(place, link, message)
+
+    town._carry = lose_rows  # type: ignore[method-assign]
+    publish(town, 2)
+    town.drive()
+    town._carry = carry  # type: ignore[method-assign]
+    town.cut("ann")
+    held: list[Any] = []
+
+    def hold_word(place: str, link: int, message: Any) -> None:
+        if isinstance(message, SubscribeChannel):
+            held.append((place, link, message))
+        else:
+            carry(place, link, message)
+
+    town._carry = hold_word  # type: ignore[method-assign]
+    town.attach("ann", "edge", session)
+    publish(town, 3)
+    town.drive()
+    town._carry = carry  # type: ignore[method-assign]
+    for each in held:
+        carry(*each)
+    town.run(1.0)
+    assert ids(town, "ann", ann) == [2, 3]
 
 
 def test_a_link_that_breaks_before_the_back_end_has_welcomed_us(town: Town) -> None:
