@@ -14,7 +14,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -76,11 +75,16 @@ class Load:
         self.publisher = grapevine.connect(self.homes[0], name="publisher", keys=keys)
         both = [self.homes, self.homes[::-1]]  # where a client goes if its dispatcher is gone
         self.clients = [grapevine.connect(both[n % 2], name=f"s{n}", keys=keys) for n in range(len(FILTERS))]
+        self.gaps: list[list[float]] = [[] for _ in FILTERS]  # when each was told of one
         self.subscriptions = [
-            client.subscribe(f"price >= {low} and price < {high} and volume < 50")
-            for client, (low, high) in zip(self.clients, FILTERS)
+            client.subscribe(
+                f"price >= {low} and price < {high} and volume < 50",
+                on_gap=lambda gap, mine=mine: mine.append(time.monotonic()),  # type: ignore[misc]
+            )
+            for client, (low, high), mine in zip(self.clients, FILTERS, self.gaps)
         ]
         self.published: list[tuple[int, int, float]] = []  # price, volume, when
+        self.cut: set[int] = set()  # what the publisher was told not to be delivered everywhere
         self.got: list[list[tuple[int, float]]] = [[] for _ in FILTERS]  # number, when
         self._publishing = self._reading = True
         self._chance = Random(1)
@@ -108,12 +112,23 @@ class Load:
             for message in subscription.next_batch(1000, timeout=0.1):
                 got.append((int(message.attributes["n"]), time.monotonic()))
 
+    def _untold(self, place: int, wanted: list[int]) -> int:
+        """What this subscriber misses although neither it nor the publisher was told: it was published before
+        a gap that it was told of, or while it was not subscribed again yet."""
+        got, times = dict(self.got[place]), [at for _, at in self.got[place]]
+        missing = [n for n in wanted if n not in got and n not in self.cut]
+        again = [next((at for at in times if at >= gap), gap) for gap in self.gaps[place]]
+        return sum(not any(self.published[n][2] <= at for at in again) for n in missing)
+
     def finish(self, event_at: float) -> dict[str, Any]:
         """Stop publishing, wait for all of it, and judge."""
         self._publishing = False
         self._threads[0].join(5)
-        with suppress(grapevine.Undelivered):
+        try:
             self.publisher.flush(timeout=60)
+        except grapevine.Undelivered as told:
+            for first, last in told.ranges:
+                self.cut.update(range(first - 1, last))  # its numbers begin with 1, ours with 0
         wanted = [
             [n for n, (price, volume, _) in enumerate(self.published) if low <= price < high and volume < 50]
             for low, high in FILTERS
@@ -141,6 +156,7 @@ class Load:
             "published": len(self.published),
             "delivered": sum(map(len, numbers)),
             "lost": sum(len(set(w) - set(g)) for g, w in zip(numbers, wanted)),
+            "untold": sum(self._untold(place, w) for place, w in enumerate(wanted)),
             "lost_later": sum(n not in g for g, w in zip(map(set, numbers), wanted) for n in w if late(n)),
             "wrong": sum(len(set(g) - set(w)) for g, w in zip(numbers, wanted)),
             "doubled": sum(len(g) - len(set(g)) for g in numbers),
