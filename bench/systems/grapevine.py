@@ -77,7 +77,7 @@ class Grapevine:
         for number in range(self.brokers):
             self._start_one(directory, number)
 
-    def _start_one(self, directory: Path, number: int) -> None:
+    def _start_one(self, directory: Path, number: int, **more: Any) -> None:
         name = f"bench{number}"
         address = f"tcp://127.0.0.1:{free_port()}"
         lines = [
@@ -85,12 +85,13 @@ class Grapevine:
             f'name = "{name}"',
             f'listen = ["{address}"]',
             f'state_dir = "{directory / name}"',
+            *[f"{key} = {_toml(value)}" for key, value in more.items()],
             "[security]",
             f"curve = {str(self.curve).lower()}",
             f'keys = "{directory / "keys"}"',
         ]
         sections = {section: dict(values) for section, values in self.sections.items()}
-        if self.addresses:
+        if self.addresses and "onehop" not in sections:
             sections.setdefault("tree", {})["neighbours"] = [self.addresses[-1]]
         for section, values in sections.items():
             lines.append(f"[{section}]")

@@ -37,7 +37,7 @@ from overlay.data.local import LocalSubscriptions
 from overlay.data.router import Registry, Router
 from overlay.links.liveness import Liveness
 from overlay.links.readiness import Readiness
-from overlay.links.session import Kind, Link, Session
+from overlay.links.session import Kind, Link, Remote, Session
 from overlay.settings import CoreSettings
 from overlay.timers import Timer
 
@@ -74,6 +74,7 @@ class Attachments(Quiet):
         self.ordered = True  # one publisher at a client: false where it holds for each topic alone ..
         self.ordered_by: tuple[str, ...] = ()  # .. which these terms make
         self.missing: Callable[[], Iterable[str]] = tuple  # brokers that cannot be reached; set by profiles
+        self.takers: Callable[[], Iterable[Remote]] = lambda: self.core.peers.values()  # of clients
         self.draining = False  # this broker is about to stop
         self._dormant_timer: Timer | None = None
         self.owners = Owners()
@@ -383,8 +384,8 @@ class Attachments(Quiet):
         self.core.tell(GoAway(self._elsewhere()), *self.core.clients.values())
 
     def _elsewhere(self) -> tuple[str, ...]:
-        """Addresses of the neighbours, as many as a message holds."""
-        addresses = (address for peer in self.core.peers.values() for address in peer.addresses)
+        """Addresses of the neighbours that take clients, as many as a message holds."""
+        addresses = (address for peer in self.takers() for address in peer.addresses)
         return tuple(islice(addresses, ADDRESSES))
 
     # --- what it looks like ------------------------------------------------------------------------------

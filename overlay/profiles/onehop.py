@@ -60,6 +60,7 @@ def from_start(start: Start) -> Core:
     reporting = Reporting(cluster)
     asking = (MatcherDelivery if by_matchers else Asking)(cluster, placing, reporting, publications)
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
+    attachments.takers = cluster.dispatchers
     requests = Requests(attachments, router)
     census = Census(directly(core))
     listing = OneHopListing(core, cluster, placing, router)
