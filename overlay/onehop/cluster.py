@@ -232,7 +232,8 @@ class Cluster(Quiet):
             self._serving.add(session.id)
         elif message.stamp:
             session.tell(MemberMessage(message.stamp, self.own, True))
-        session.touch()
+        for lane in session.every_lane():
+            lane.touch()  # it flows from now on
         self._check_ready(now)
 
     def change(self, entry: Entry, now: float) -> None:
