@@ -165,7 +165,6 @@ class Cluster(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if isinstance(session, Member):
             self._since.pop(session.id, None)
-            self._seeds = [seed for seed in self._seeds if seed not in session.addresses]
             session.tell(MemberMessage(0, self.own))
             session.tell(Entries(tuple(self.table.entries.values())))
 
@@ -221,7 +220,8 @@ class Cluster(Quiet):
             self.core.refuse("entry")
             return
         first = session.entry is None
-        self._alone = False
+        self._alone = False  # not before: a link that breaks sooner leaves only the seeds to dial
+        self._seeds = [seed for seed in self._seeds if seed not in session.addresses]
         session.entry, session.roles = entry, entry.roles
         if entry.roles & DISPATCHER and entry.state != JOINING:
             session.served = entry.state != LEFT
