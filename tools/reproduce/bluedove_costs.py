@@ -25,7 +25,7 @@ def main() -> int:
         for (load, publishers), ratio in cost_of_order(placement, capacity.QUICK).items()
     ]
     at_bar = [row["ratio"] for row in order if row["load"] == 0.8 and row["publishers"] == 1000]
-    found = {"gossip": gossip, "order": order, "order_at_80": max(map(float, at_bar))}  # type: ignore[arg-type]
+    found = {"gossip": gossip, "order": order, "order_at_80": max(map(float, at_bar))}
     print(msgspec.json.encode(found).decode())
     return 0
 
