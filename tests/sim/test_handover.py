@@ -30,4 +30,4 @@ def test_one_seed_with_every_frame_encoded() -> None:
 
 @pytest.mark.parametrize("name", HANDOVER_MUTANTS)
 def test_mutant_is_caught(name: str) -> None:
-    assert any(not simulate(find("handover-calm"), name, None, seed).ok for seed in range(50)), name
+    assert any(not simulate(find("handover-calm"), name, None, seed).ok for seed in (15, *range(50))), name
