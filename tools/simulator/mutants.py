@@ -26,8 +26,9 @@ from overlay.softlinks.soft import Soft, Stage
 from overlay.softlinks.table import WorkingTable
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.anchors import onward
-from overlay.tree.announcements import Announcement
+from overlay.tree.announcements import Announcement, Announcements
 from overlay.tree.covering import Announced
+from overlay.tree.missing import MissingBrokers
 from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.tombstones import Tombstones
@@ -112,6 +113,34 @@ def _fresh_dropped_as_repeated() -> list[Replacement]:
         return count if 0 <= repeated < count and first % 29 == 0 else repeated
 
     return [(Incoming, "take", greedy)]
+
+
+def _one_beyond_credit() -> list[Replacement]:
+    take = Outgoing.take
+
+    def generous(self: Outgoing, most: int) -> Iterator[Chunk]:
+        self.limit += 1
+        yield from take(self, most)
+        self.limit -= 1
+
+    return [(Outgoing, "take", generous)]
+
+
+def _moved_advertisement_never_returns() -> list[Replacement]:
+    return [(Advertisements, "_go_back", lambda self, entry, gone, now: False)]
+
+
+def _unheard_neighbour_confirmed() -> list[Replacement]:
+    """A broker that has restarted speaks for neighbours that have not told it who publishes there."""
+    return [(Announcements, "await_tables", lambda self, source, find, number, gather: None)]
+
+
+def _missed_taken_for_duplicate() -> list[Replacement]:
+    return [(LastSeen, "missed", lambda self, source, sequence: False)]
+
+
+def _missing_not_told() -> list[Replacement]:
+    return [(MissingBrokers, "_say", lambda self, now: self._look(now))]
 
 
 def _duplicates_not_recognised() -> list[Replacement]:
@@ -247,6 +276,11 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "cuts-thrown-away": _cuts_thrown_away,
     "covered-dropped-on-path-change": _covered_dropped_on_path_change,
     "fresh-dropped-as-repeated": _fresh_dropped_as_repeated,
+    "one-beyond-credit": _one_beyond_credit,
+    "moved-advertisement-never-returns": _moved_advertisement_never_returns,
+    "unheard-neighbour-confirmed": _unheard_neighbour_confirmed,
+    "missed-taken-for-duplicate": _missed_taken_for_duplicate,
+    "missing-not-told": _missing_not_told,
     "duplicates-not-recognised": _duplicates_not_recognised,
     "tables-kept": _tables_kept,
     "resync-never-removes": _resync_never_removes,
