@@ -57,6 +57,8 @@ class ToyForm:
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         return FaultPlan, scenario.links.lost_after_s
 
+    def watch(self, simulation: Simulation) -> None: ...
+
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
