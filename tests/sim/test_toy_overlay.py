@@ -59,6 +59,9 @@ class ToyForm:
 
     def watch(self, simulation: Simulation) -> None: ...
 
+    def figures(self, simulation: Simulation) -> dict[str, int]:
+        return {}
+
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
