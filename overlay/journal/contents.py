@@ -71,6 +71,7 @@ class Contents:
     def finish(self) -> None:
         """Everything has been read."""
         self.custody.finish()
+        self.unnamed.clear()  # their names are asked for when more comes of them
         self.forget_adverts()
 
     def forget_adverts(self) -> None:
