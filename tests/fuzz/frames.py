@@ -22,6 +22,7 @@ from grapevine.wire import (
     WireError,
     decode,
     decode_attributes,
+    decode_publications,
     encode,
     encode_attributes,
     encode_extension,
@@ -187,13 +188,23 @@ def _told(read: Callable[[memoryview], Message], frame: bytes) -> bytes | str:
         return str(error)
 
 
+def _kept(encoded: bytes) -> list[Publication]:
+    try:
+        return decode_publications(encoded)
+    except WireError:
+        return []
+
+
 def run(frames: Iterator[bytes], target: Target | None = None) -> Counter[str]:
     """How many frames were taken, by name of the message; the rest were refused by WireError."""
     taken: Counter[str] = Counter()
     for frame in frames:
         try:
             message = _read(frame)
-            for publication in getattr(message, "publications", ()):
+            publications = getattr(message, "publications", ())
+            if isinstance(publications, bytes):  # of a stream: who asked for them reads them, or refuses
+                publications = _kept(publications)
+            for publication in publications:
                 decode_attributes(publication.attributes)
             taken[type(message).__name__] += 1
             if target is not None:

@@ -61,7 +61,6 @@ SEEN_AT = {
     "mark-not-handed-over": ("relocation", 0),
     "operation-2-skipped": ("relocation", 0),
     "operation-3-skipped": ("relocation", 1),
-    "late-epoch-obeyed": ("relocation-late", 84),  # rare since completions wait for SyncDone
 }
 
 

@@ -286,6 +286,7 @@ def test_verbs_are_classified() -> None:
         "broker.drain",
         "channel.create",
         "channel.drop",
+        "client.move",
         "dataset.drop",
         "reconfigure.abort",
         "reconfigure.apply",
