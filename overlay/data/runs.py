@@ -8,7 +8,8 @@ built: then Python does the same, and the tests compare the two.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import lt
+from functools import reduce
+from operator import attrgetter, lt, or_
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +30,7 @@ except ImportError:
     compiled = None
 
 _PUBLICATION: Any = Publication  # here the class and its members, not the values of one publication
+_flags = attrgetter("flags")
 _ATTRIBUTES, _SEQUENCE, _FLAGS = _PUBLICATION.attributes, _PUBLICATION.sequence, _PUBLICATION.flags
 _STAMPED = (
     _PUBLICATION.publisher,
@@ -94,10 +96,7 @@ def flags_of(run: list[Publication]) -> int:
     """The flags that some of them have."""
     if compiled is not None:
         return compiled.unite(run, _FLAGS)  # type: ignore[no-any-return]
-    flags = 0
-    for publication in run:
-        flags |= publication.flags
-    return flags
+    return reduce(or_, map(_flags, run), 0)
 
 
 def look_up(run: list[Publication], known: dict[bytes, Route]) -> list[Route | None]:

@@ -17,4 +17,4 @@ from tests.system.promise import SITUATIONS
 def test_what_is_settled_and_missing_was_told(tmp_path: Path, situation: str) -> None:
     verdict = SITUATIONS[situation](tmp_path, Random(1))
     assert not verdict.wrong, verdict.line()
-    assert len(verdict.settled) > 20, "too little was settled to mean anything"
+    assert len(verdict.settled) >= 20, "too little was settled to mean anything"
