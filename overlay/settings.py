@@ -51,6 +51,16 @@ class ReconfigurationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields
     step_s: float = 30.0  # a step that takes longer ends the attempt, before the decision
 
 
+class PlacementSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rule: str = "off"  # or "paper": clients of a ring are moved to brokers with like interests
+    cluster: str = ""  # brokers of one name exchange clients; "": groups by the order of ids
+    cluster_size: int = 10  # of such a group at most
+    load_weight: float = 1.0  # w_l: a broker's share of the cluster's load against the share of topics it has
+    margin: float = 0.0  # how much better than its own another broker must be
+    rest_s: float = 60.0  # between two moves of a client
+    t_update_s: float = 30.0  # between two words about topics and load, if they have changed
+
+
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 65_536  # publications a peer may have unsettled with us
     window_bytes: int = 256 * 1024 * 1024  # under way to a peer and not settled
@@ -163,6 +173,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chord: ChordSettings = ChordSettings()
     topics: TopicSettings = TopicSettings()
     reconfiguration: ReconfigurationSettings = ReconfigurationSettings()
+    placement: PlacementSettings = PlacementSettings()
     links: LinkSettings = LinkSettings()
     clients: ClientSettings = ClientSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from daemon.settings.section import Section, key
-from overlay.settings import ChordSettings, ReconfigurationSettings, TopicSettings
+from overlay.settings import ChordSettings, PlacementSettings, ReconfigurationSettings, TopicSettings
 
 _CHORD, _TOPICS = ChordSettings(), TopicSettings()
-_RECONFIGURATION = ReconfigurationSettings()
+_RECONFIGURATION, _PLACEMENT = ReconfigurationSettings(), PlacementSettings()
 
 
 class Chord(Section, frozen=True):
@@ -82,3 +82,24 @@ class Reconfiguration(Section, frozen=True):
     step_s: Annotated[float, key("seconds after which an unanswered step ends the attempt", gt=0)] = (
         _RECONFIGURATION.step_s
     )
+
+
+class Placement(Section, frozen=True):
+    """Whether clients of a ring are moved to brokers whose other clients want the same topics."""
+
+    rule: Annotated[
+        Literal["off", "paper"],
+        key('"paper": when its subscriptions change a client goes where it fits best'),
+    ] = "off"
+    cluster: Annotated[
+        str, key("brokers of one name exchange clients; none: groups by the order of ids", max_length=64)
+    ] = _PLACEMENT.cluster
+    cluster_size: Annotated[int, key("brokers in such a group", ge=2, le=256)] = _PLACEMENT.cluster_size
+    load_weight: Annotated[
+        float, key("what a broker's share of the load counts against the share of topics it has", ge=0)
+    ] = _PLACEMENT.load_weight
+    margin: Annotated[float, key("how much better another broker must be", ge=0)] = _PLACEMENT.margin
+    rest_s: Annotated[float, key("seconds between two moves of one client", ge=0)] = _PLACEMENT.rest_s
+    t_update_s: Annotated[
+        float, key("seconds between two words to the cluster, if something has changed", gt=0)
+    ] = _PLACEMENT.t_update_s

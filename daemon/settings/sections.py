@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from daemon.settings.balancing import Balancing
-from daemon.settings.ring import Chord, Reconfiguration, Topics
+from daemon.settings.ring import Chord, Placement, Reconfiguration, Topics
 from daemon.settings.section import Section, key
 from overlay.settings import (
     ChannelSettings,
@@ -436,6 +436,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chord: Chord = Chord()
     topics: Topics = Topics()
     reconfiguration: Reconfiguration = Reconfiguration()
+    placement: Placement = Placement()
     softlinks: Softlinks = Softlinks()
     relocation: Relocation = Relocation()
     links: Links = Links()

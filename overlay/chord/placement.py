@@ -18,6 +18,36 @@ class Candidate(NamedTuple):
     load: int  # sum over its users of how many topics they ask for
 
 
+class Tally(NamedTuple):
+    """What users and brokers have changed since the start: subscriptions begun or ended by a user, and topics
+    that brokers joined or left for it or to move it; and the same of users who are never moved."""
+
+    placed: int = 0
+    placed_topics: int = 0
+    pinned: int = 0
+    pinned_topics: int = 0
+
+    def counted(self, pinned: bool, by_user: bool, topics: int) -> Tally:
+        if pinned:
+            return self._replace(pinned=self.pinned + by_user, pinned_topics=self.pinned_topics + topics)
+        return self._replace(placed=self.placed + by_user, placed_topics=self.placed_topics + topics)
+
+    def placed_rate(self) -> float:
+        return round(self.placed_topics / self.placed, 3) if self.placed else 0.0
+
+    def pinned_rate(self) -> float:
+        return round(self.pinned_topics / self.pinned, 3) if self.pinned else 0.0
+
+
+ENOUGH = 100  # changes of either kind, to say anything
+
+
+def costs_more(tally: Tally) -> bool:
+    """Whether brokers change more for users who are placed than for those who are not."""
+    enough = min(tally.placed, tally.pinned) >= ENOUGH
+    return enough and tally.placed_topics * tally.pinned > tally.pinned_topics * tally.placed
+
+
 def similarity(user: Collection[int], topics: Set[int]) -> float:
     """1 for a user who asks for nothing: every broker serves that."""
     return sum(1 for topic in user if topic in topics) / len(user) if user else 1.0

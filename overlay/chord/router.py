@@ -84,6 +84,8 @@ class ChordRouter(Quiet):
         self.names = Names()
         self.sources: Container[Source] = Everybody()
         self.on_gone: list[Callable[[Source], None]] = []
+        # A subscription begins or ends: of whom, and how many topics this broker joins or leaves with it.
+        self.on_change: list[Callable[[Session, int, float], None]] = []
         self.subscriptions: dict[Key, Subscribed] = {}
         self.advertisements: dict[Key, tuple[Session, Filter]] = {}
         self._numbers = 0
@@ -127,8 +129,16 @@ class ChordRouter(Quiet):
         place = self._free.pop()
         self.subscriptions[key] = Subscribed(client, filter, place, topics)
         self.local.add(place, filter, client.number, number)
+        if self.on_change:
+            self._tell_change(client, topics, now)
         self.wants.subscribe(topics, self._confirming(client, gather), now)
         return key
+
+    def _tell_change(self, client: Session, topics: frozenset[int], now: float) -> None:
+        """Before the first of them is wanted, or after the last."""
+        changed = sum(topic not in self.wants.subscribed for topic in topics)
+        for call in self.on_change:
+            call(client, changed, now)
 
     def _confirming(self, client: Session, gather: Gather) -> Callable[[float], None]:
         """The client stands for all who must know: its session ends the wait as well."""
@@ -145,6 +155,8 @@ class ChordRouter(Quiet):
             self.local.remove(known.number, known.filter)
             self._free.append(known.number)
             self.wants.unsubscribe(known.topics, now)
+            if self.on_change:
+                self._tell_change(client, known.topics, now)
 
     def await_subscription(self, key: Key, gather: Gather) -> None:
         known = self.subscriptions[key]

@@ -13,11 +13,14 @@ from overlay.administration.news import News
 from overlay.administration.pulse import Pulse
 from overlay.administration.reports import Reports
 from overlay.administration.trace import Trace
+from overlay.behaviour import Behaviour
 from overlay.chord.asking import ChordDecision, on_arcs
+from overlay.chord.clusters import Cluster
 from overlay.chord.contacts import RingContacts
 from overlay.chord.leaving import RingLeaving
 from overlay.chord.listing import ChordListing
 from overlay.chord.participation import Participation
+from overlay.chord.placing import Placement
 from overlay.chord.planes import Planes
 from overlay.chord.probe import RingProbe
 from overlay.chord.router import ChordRouter
@@ -28,11 +31,12 @@ from overlay.coordinate.manager import Manager
 from overlay.coordinate.reconfigure_commands import ReconfigureCommands
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
+from overlay.handover.handover import Handovers
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
 from overlay.profiles.start import Start
 from overlay.profiles.tree import handing_over
-from overlay.settings import CoreSettings
+from overlay.settings import CoreSettings, PlacementSettings
 
 
 def chord_broker(
@@ -76,11 +80,26 @@ def chord_broker(
     managing = () if manager is None else (manager,)
     commands = ReconfigureCommands(census, participation, manager)
     moving = handing_over(census, handshake, attachments)
-    clients = (attachments, requests, *moving, leaving)
+    placing = placing_users(settings.placement, planes, router, census, moving)
+    clients = (attachments, requests, *moving, *placing, leaving)
     core.assemble((*ring, census, *managing, *clients, commands, *answers))
     core.leave = leaving.leave
     core.drain = attachments.drain
     return core
+
+
+def placing_users(
+    settings: PlacementSettings,
+    planes: Planes,
+    router: ChordRouter,
+    census: Census,
+    moving: tuple[Behaviour, ...],
+) -> tuple[Behaviour, ...]:
+    if settings.rule == "off":
+        return ()
+    cluster = Cluster(settings, planes, census)
+    handovers = next(one for one in moving if isinstance(one, Handovers))
+    return cluster, Placement(settings, planes, router, cluster, handovers)
 
 
 def from_start(start: Start) -> Core:

@@ -39,6 +39,7 @@ from tools.simulator.oracle import Oracle
 from tools.simulator.owed import Counted, Published
 from tools.simulator.reach import Edge
 from tools.simulator.reconfiguring import reconfigure, rings, two_planes
+from tools.simulator.ring_clusters import not_up_to_date, placed, wrong_beliefs
 from tools.simulator.ring_invariant import RingWatch
 from tools.simulator.scenario import Faults, Scenario, draw
 from tools.simulator.world import World
@@ -178,6 +179,7 @@ class RingForm:
             chord=msgspec.structs.replace(scenario.chord, members=addresses),
             topics=scenario.topics,
             reconfiguration=scenario.reconfiguration,
+            placement=scenario.placement,
             links=scenario.links,
             clients=scenario.attachments,
         )
@@ -229,6 +231,7 @@ class RingForm:
                 unrest.append(f"{core.name} waits for roots")
             if any(lane.out.unsettled for peer in core.peers.values() for lane in peer.every_lane()):
                 unrest.append(f"{core.name} has publications under way")
+        unrest += not_up_to_date(cores)
         wrong = not_ideal(cores)
         faults = simulation.faults
         assert isinstance(faults, RingFaults)
@@ -241,7 +244,9 @@ class RingForm:
         faults = simulation.faults
         assert isinstance(faults, RingFaults)
         sessions = [len(broker.core.peers) for broker in simulation.brokers if broker.core is not None]
+        cores = [broker.core for broker in simulation.brokers if broker.core is not None]
         return {
+            **placed(cores),
             "sessions_mean": round(sum(sessions) / max(1, len(sessions)), 1),
             "sessions_most": max(sessions, default=0),
             "lists_right_s": round(max(0.0, faults.ideal_at - faults.healed_at), 2),
@@ -272,6 +277,8 @@ class RingForm:
         for core in cores:
             for text in wrong_copies(core, cores):
                 tell(text)
+        for text in wrong_beliefs(cores):
+            tell(text)
 
     def compare_empty(self, simulation: Simulation) -> None:
         for broker in simulation.brokers:

@@ -20,6 +20,7 @@ from overlay.settings import (
     LinkSettings,
     OneHopSettings,
     OverlaySettings,
+    PlacementSettings,
     ReconfigurationSettings,
     RelocationSettings,
     SoftLinkSettings,
@@ -137,6 +138,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chord: ChordSettings = ChordSettings()
     topics: TopicSettings = TopicSettings()
     reconfiguration: ReconfigurationSettings = ReconfigurationSettings()
+    placement: PlacementSettings = PlacementSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
     relocation: RelocationSettings = RelocationSettings()
     durable: Durable | None = None  # none: the brokers have no journal

@@ -68,6 +68,7 @@ from grapevine.wire.handover import HANDOVER, HandoverMessage
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, Exclusions, MeshMessage
 from grapevine.wire.onehop import ONEHOP, OneHopMessage
+from grapevine.wire.placement import PLACEMENT, PlacementMessage
 from grapevine.wire.reconfiguration import RECONFIGURATION, ReconfigurationMessage
 from grapevine.wire.relocation import RELOCATION, RelocationMessage
 from grapevine.wire.streams import STREAM_MESSAGES, StreamMessage
@@ -457,8 +458,8 @@ ClientMessage: TypeAlias = (
 )  # fmt: skip
 Message: TypeAlias = (
     PeerMessage | ClientMessage | AdministrationMessage | MeshMessage | RelocationMessage | FeedingMessage
-    | StreamMessage | ChordMessage | ReconfigurationMessage | OneHopMessage | ChannelMessage
-    | HandoverMessage
+    | StreamMessage | ChordMessage | ReconfigurationMessage | PlacementMessage | OneHopMessage
+    | ChannelMessage | HandoverMessage
 )  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -466,7 +467,7 @@ MESSAGES: tuple[type[Message], ...] = (
     TablesSent, SyncDone, *TREE,
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped, Partial,
-    *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *RECONFIGURATION,
+    *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *RECONFIGURATION, *PLACEMENT,
     *ONEHOP, *CHANNELS, *HANDOVER,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}
