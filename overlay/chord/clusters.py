@@ -3,7 +3,8 @@
 Brokers of one `placement.cluster` are a cluster; those without a name are cut into groups by the order of
 their ids. Who is in it a census tells now and then, and a session is kept to each. Every `t_update_s` a
 broker whose topics or load have changed tells the others the difference. A word that was lost with a link is
-missed when the link is back, or when the next one does not follow on what is known: then all is asked for.
+missed when the link is back, when the next one does not follow on what is known, or with the next census:
+then all is asked for.
 """
 
 from __future__ import annotations
@@ -99,8 +100,7 @@ class Cluster(Quiet):
         for broker, colleague in self.colleagues.items():
             colleague.node = nodes[broker]
             self.planes.membership.want(colleague.node, now)
-            if not colleague.version:
-                self.tell(broker, ClusterAsk(0))
+            self.tell(broker, ClusterAsk(colleague.version))
 
     # --- what they know of each other -------------------------------------------------------------------
 
@@ -157,10 +157,12 @@ class Cluster(Quiet):
     # --- for Placement ----------------------------------------------------------------------------------
 
     def candidates(self) -> list[Candidate]:
+        """Who can be heard now: a client that goes there is announced."""
+        links = {broker for broker, session in self.core.peers.items() if session.link is not None}
         return [
             Candidate(broker, known.topics, known.load)
             for broker, known in self.colleagues.items()
-            if known.version
+            if known.version and broker in links
         ]
 
     def validate(self) -> None:

@@ -20,7 +20,7 @@ from overlay.chord.planes import Planes
 from overlay.chord.router import ChordRouter
 from overlay.core import Core
 from overlay.data.client import Client
-from overlay.handover.handover import Handovers, Outcome
+from overlay.handover.handover import GIVE_UP_S, Handovers, Outcome
 from overlay.links.session import Session
 from overlay.settings import PlacementSettings
 from overlay.timers import Timer
@@ -50,7 +50,7 @@ class Placement(Quiet):
         self._moving: set[Client] = set()
         self._leaving: set[Client] = set()  # moved: what ends here is no change of the user's
         self._resting: dict[int, float] = {}  # client -> until when, the first to end first
-        self._arriving: set[int] = set()  # clients of those: what they subscribe is no change either
+        self._arriving: dict[int, float] = {}  # the same of who is being handed over to us, if we never hear
         self._timer: Timer | None = None
         cluster.tally = lambda: self.tally
         router.on_change.append(self._changed)
@@ -94,16 +94,14 @@ class Placement(Quiet):
 
     def _waits(self, client: Client) -> bool:
         busy = client in self._moving or client in self.handovers.under_way
-        if busy or client.id in self._resting or client.link is None:
+        if busy or client.id in self._arriving or client.id in self._resting or client.link is None:
             return True
         return not all(self.planes.known.get(topic) for topic in self._topics(client))
 
     def _wake(self, now: float) -> None:
-        for client, until in list(self._resting.items()):
-            if until > now:
-                break
-            del self._resting[client]
-            self._arriving.discard(client)
+        for waiting in (self._resting, self._arriving):
+            while waiting and waiting[first := next(iter(waiting))] <= now:
+                del waiting[first]
 
     def _rest(self, client: int, now: float) -> None:
         self._resting.pop(client, None)
@@ -159,11 +157,11 @@ class Placement(Quiet):
     def on_move(self, session: Session, message: ClusterMove, now: float) -> None:
         """It rests here; what it came with was judged where it came from."""
         self._wake(now)
-        self._rest(message.client, now)
+        self._arriving.pop(message.client, None)
         if not message.done:
-            self._arriving.add(message.client)
+            self._arriving[message.client] = now + GIVE_UP_S + self.settings.rest_s
             return
-        self._arriving.discard(message.client)
+        self._rest(message.client, now)
         if (client := self.core.clients.get(message.client)) is not None:
             self._judged[client] = frozenset(self._topics(client))
             self._due.pop(client, None)
@@ -191,7 +189,6 @@ class Placement(Quiet):
 
     def validate(self) -> None:
         assert all(not client.lost for client in (*self._due, *self._judged, *self._leaving))
-        assert self._arriving <= self._resting.keys()
 
 
 def pinned(client: int) -> bool:
