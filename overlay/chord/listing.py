@@ -19,11 +19,13 @@ class ChordListing:
         self.core = core
         self.planes, self.participation, self.router = planes, participation, router
         self.elsewhere: Callable[[], list[str]] = list  # who is on another ring
+        self.placement: Callable[[], Row] = dict  # if users are placed
 
     def place(self) -> Row:
         ring = {**self.planes.membership.status(), **self.planes.roots.status()}
         rings = {"two_rings": self.elsewhere()}
-        return {"parent": None, **ring, **rings, "reconfiguration": self.participation.status()}
+        placed = {"placement": placement} if (placement := self.placement()) else {}
+        return {"parent": None, **ring, **rings, "reconfiguration": self.participation.status(), **placed}
 
     def totals(self) -> Row:
         router = self.router

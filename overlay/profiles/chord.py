@@ -81,6 +81,8 @@ def chord_broker(
     commands = ReconfigureCommands(census, participation, manager)
     moving = handing_over(census, handshake, attachments)
     placing = placing_users(settings.placement, planes, router, census, moving)
+    if placing:
+        listing.placement = placing[-1].status
     clients = (attachments, requests, *moving, *placing, leaving)
     core.assemble((*ring, census, *managing, *clients, commands, *answers))
     core.leave = leaving.leave

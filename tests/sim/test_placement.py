@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from grapevine.wire.identity import identify
+from overlay.administration.reports import Reports
 from overlay.chord.clusters import Cluster
 from overlay.chord.placing import PINNED, Placement
 from overlay.core import Core
@@ -96,6 +97,9 @@ def test_who_is_pinned_stays() -> None:
     host = ring.wants(pinned, 0, "topic = 'golf'")
     ring.run_for(8.0)
     assert ring.at(host) == "b0" and sum(one.tally.pinned for one in ring.placements()) == 1
+    shown = part(ring.cores()[0], Reports).listing.place()["placement"]
+    assert shown["cluster"] == ["b1", "b2"] and not shown["costs_more_than_it_saves"]
+    assert shown["joins_and_leaves_a_change"] == {"placed": 1.0, "pinned": 1.0}
 
 
 def test_clusters_of_different_names_keep_to_themselves() -> None:
