@@ -38,7 +38,7 @@ PLAIN = ("-m", "not spark and not nspawn")
 STAGES = (
     Stage("setup", 180),
     Stage("unit", 180, (*PLAIN, "tests/unit", "tests/paper")),
-    Stage("sim", 400, (*PLAIN, "tests/sim")),
+    Stage("sim", 370, (*PLAIN, "tests/sim")),
     Stage("model", 60, (*PLAIN, "tests/model")),
     Stage("fuzz", 30, (*PLAIN, "tests/fuzz")),
     Stage("system", 800, (*PLAIN, "tests/system"), tries=2),

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 JUNIT = '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/></testsuites>'
 
 
-def test_budgets_add_up_to_31_minutes_and_stand_in_the_guide() -> None:
-    assert sum(stage.budget_s for stage in STAGES) == 31 * 60
+def test_budgets_add_up_to_40_minutes_and_stand_in_the_guide() -> None:
+    assert sum(stage.budget_s for stage in STAGES) == 40 * 60
     guide = (ROOT / "docs" / "contributing.md").read_text()
     printed = dict(re.findall(r"^\| (\w+) \| (\d+:\d\d) \|", guide, re.MULTILINE))
     assert printed == {stage.name: clock(stage.budget_s) for stage in STAGES}
