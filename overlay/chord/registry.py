@@ -10,6 +10,7 @@ from overlay.chord.ring import owns
 
 CHUNK = 500  # topics of one message
 SILENT = 2.5  # times refresh_s
+PINGS = 3  # unanswered, and a link counts as broken (links/liveness.py)
 Topics = dict[int, dict[int, Member]]  # key -> position -> member
 
 
@@ -75,6 +76,12 @@ def entries(topics: Topics, keys: Iterable[int]) -> Iterator[tuple[TopicEntry, .
     each = iter([TopicEntry(key, tuple(topics.get(key, {}).values())) for key in keys])
     while chunk := tuple(islice(each, CHUNK)):
         yield chunk
+
+
+def silent_s(refresh_s: float, ping_s: float, lost_after_s: float) -> float:
+    """So long a member may say nothing. A way that is broken or slow is given up first, and the next one
+    too: who cannot be heard is not gone, and what is published meanwhile is owed to it."""
+    return SILENT * refresh_s + 2 * (PINGS * ping_s + lost_after_s)
 
 
 def silent(

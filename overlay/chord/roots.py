@@ -27,7 +27,7 @@ from grapevine.wire.chord import (
 from overlay.behaviour import Quiet, Status
 from overlay.chord.holders import Holders
 from overlay.chord.membership import Membership
-from overlay.chord.registry import SILENT, Copy, Giving, Rest, Topics, entries, silent, take
+from overlay.chord.registry import Copy, Giving, Rest, Topics, entries, silent, silent_s, take
 from overlay.chord.ring import between, owns
 from overlay.core import Core
 from overlay.links.session import Session
@@ -138,7 +138,8 @@ class Roots(Quiet):
 
     def _expire(self, now: float) -> None:
         """Who has repeated nothing for long is gone: a broker that failed says nothing else."""
-        since = now - SILENT * self.membership.settings.refresh_s
+        settings = self.membership.settings
+        since = now - silent_s(settings.refresh_s, self.core.settings.links.ping_s, settings.lost_after_s)
         if self.giving is not None:
             self._heard.clear()  # nobody is heard meanwhile
         gone, self._heard = silent(self.topics, self._heard, now, since)

@@ -26,6 +26,12 @@ def test_a_ring_under_faults(seed: int) -> None:
     assert result.owed > 0 and sum(result.faults.values()) > 0
 
 
+def test_who_cannot_be_heard_for_a_while_is_owed_all_the_same() -> None:
+    """A root forgot members behind a slow link before that link was given up, and settled without them."""
+    result = simulate(find("chord-links"), "", None, 3)
+    assert result.ok, [result.replay(), *result.violations]
+
+
 def test_a_ring_with_links_to_its_roots() -> None:
     result = simulate(find("chord-direct"), "", None, 1)
     assert result.ok, [result.replay(), *result.violations]
