@@ -8,6 +8,7 @@ taken it, `take` what comes else, `gone` when the broker is not there any more o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from grapevine.client.session.greeting import greeting
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LOST_S = 10.0  # without a link for so long: the broker is taken for gone
 
 
-class Attachment:
+class Attachment(ABC):
     def __init__(
         self, session: Session, broker: int, name: str, addresses: tuple[str, ...], now: float
     ) -> None:
@@ -43,19 +44,21 @@ class Attachment:
 
     # --- for subclasses -----------------------------------------------------------------------------
 
+    @abstractmethod
     def began(self, attached: wire.Attached, now: float) -> None:
         """Anew: the broker knows nothing of us."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resumed(self, attached: wire.Attached, now: float) -> None:
         """Both sides know where they were."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gone(self, now: float, text: str) -> None:
-        raise NotImplementedError
+        """The broker is not there any more, or wants us no more."""
 
+    @abstractmethod
     def take(self, message: wire.Message, now: float) -> None:
-        raise NotImplementedError
+        """What else comes from it."""
 
     def taken(self) -> int:
         """Deliveries of the broker that are here."""
