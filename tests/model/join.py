@@ -1,8 +1,12 @@
-"""P4 alone, exhaustively: who may take which parent, without publications (J1, J2, the climbing question).
+"""P4 alone, exhaustively: who may take which parent, without publications (E5, J1, J2, the climbing question).
 
 A state is the parent of each broker, whether the link to it is up, who asks and where its question is, which
 grants are out, and how many faults are left. It starts as the chain 0-1-2-..; a broker whose parent's link is
 down acts as a root. A crash forgets everything of that broker. The asker's lease ends before the root's.
+
+Beside cycles and changes that overlap it looks for states without a way out (`stuck`): when no fault is left, one tree of all brokers
+must remain within reach, by steps that brokers take on their own. A root that has granted, or that asks and is
+refused, must be free again some time.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ RULES = {
     "grant-gives-up-edge": "who grants while its own parent is away has no parent any more",
     "resume-ends-question": "who is back with its parent asks no more, and uses no grant",
     "yield": "of two roots that ask each other the better one gives its question up and grants",
+    "lock": "a root with a grant out neither asks nor grants again",
+    "start-waits": "who starts again grants nothing, and asks nobody, for the time of a lease",
+    "lease": "a grant that is not used ends: whoever got it may be gone",
 }
 
 
@@ -34,6 +41,9 @@ class State(NamedTuple):
 
     def is_root(self, one: int) -> bool:
         return self.parents[one] is None or not self.up[one]
+
+    def has_granted(self, one: int) -> bool:
+        return any(root == one for root, _ in self.grants)
 
     def with_parent(self, one: int, parent: int | None, up: bool) -> State:
         return self._replace(parents=_put(self.parents, one, parent), up=_put(self.up, one, up))
@@ -60,22 +70,31 @@ def start(brokers: int, faults: int) -> State:
 def steps(state: State, on: Callable[[str], bool]) -> Iterator[Step]:
     for one in range(len(state.parents)):
         if state.faults:
-            yield from _faults(state._replace(faults=state.faults - 1), one)
+            yield from _faults(state._replace(faults=state.faults - 1), one, on)
         if state.parents[one] is not None and not state.up[one]:
             back = state._replace(up=_put(state.up, one, True))
             if on("resume-ends-question"):
                 back = back.with_question(one, None).without_grants(one)
             yield f"resume({one})", back
         question = state.questions[one]
+        if on("lease") and (unused := _unused(state, one)):
+            yield f"end-lease({one})", state._replace(grants=state.grants - unused)
         if question is not None:
             yield from _answers(state, one, question, on)
-        elif state.is_root(one) and not any(root == one for root, _ in state.grants):
+        elif state.is_root(one) and not (on("lock") and state.has_granted(one)):
             for other in range(len(state.parents)):
                 if other != one:
                     yield f"ask({one},{other})", state.with_question(one, Question(other, other, False))
 
 
-def _faults(state: State, one: int) -> Iterator[Step]:
+def _unused(state: State, one: int) -> frozenset[tuple[int, int]]:
+    """Grants for `one` that it has not, or no more: it has crashed, or gave its question up."""
+    question = state.questions[one]
+    held = question.at if question is not None and question.granted else None
+    return frozenset(grant for grant in state.grants if grant[1] == one and grant[0] != held)
+
+
+def _faults(state: State, one: int, on: Callable[[str], bool]) -> Iterator[Step]:
     if state.parents[one] is not None and state.up[one]:
         yield f"break({one})", state._replace(up=_put(state.up, one, False))
     questions = tuple(
@@ -85,7 +104,8 @@ def _faults(state: State, one: int) -> Iterator[Step]:
         for asker, question in enumerate(state.questions)
     )
     up = tuple(up and child != one and state.parents[child] != one for child, up in enumerate(state.up))
-    grants = frozenset(grant for grant in state.grants if one not in grant)
+    # Nobody is told of the asker's crash; who has granted and starts again does not know that it has.
+    grants = frozenset(grant for grant in state.grants if grant[0] != one or on("start-waits"))
     yield f"crash({one})", State(_put(state.parents, one, None), up, questions, grants, state.faults)
 
 
@@ -100,7 +120,7 @@ def _answers(state: State, one: int, question: Question, on: Callable[[str], boo
         parent = state.parents[at]
         assert parent is not None
         yield f"climb({one})", state.with_question(one, question._replace(at=parent))
-    elif at == one:
+    elif at == one or (on("lock") and state.has_granted(at)):
         yield f"refused({one})", state.with_question(one, None)
     elif state.questions[at] is not None and on("yield") and on("climb"):
         if at < one:
@@ -132,8 +152,43 @@ def has_cycle(state: State) -> bool:
     return False
 
 
+def overlaps(state: State) -> bool:
+    """Two edges of one part may change at once (E5: then neither settles)."""
+    held = [question.at for question in state.questions if question is not None and question.granted]
+    return len(held) > len(set(held))
+
+
+def is_one_tree(state: State) -> bool:
+    """Everybody has a way to the same root, and nobody asks any more."""
+    roots = [one for one in range(len(state.parents)) if state.is_root(one)]
+    return len(roots) == 1 and not has_cycle(state)
+
+
+def stuck(brokers: int, faults: int, without: tuple[str, ...] = ()) -> tuple[int, State | None]:
+    """How many states there are without a fault left, and one from which no tree can be reached."""
+    first = start(brokers, faults)
+    seen, queue = {first}, deque([first])
+    before: dict[State, list[State]] = {}
+    while queue:
+        state = queue.popleft()
+        for _, following in steps(state, lambda rule: rule not in without):
+            before.setdefault(following, []).append(state)
+            if following not in seen:
+                seen.add(following)
+                queue.append(following)
+    calm = {state for state in seen if not state.faults}
+    front = deque(state for state in calm if is_one_tree(state))
+    fine = set(front)
+    while front:
+        for earlier in before.get(front.popleft(), ()):
+            if not earlier.faults and earlier not in fine:
+                fine.add(earlier)
+                front.append(earlier)
+    return len(calm), next((state for state in seen if state in calm and state not in fine), None)
+
+
 def explore(brokers: int, faults: int, without: tuple[str, ...] = ()) -> tuple[int, list[str] | None]:
-    """How many states there are, and the shortest way to a cycle."""
+    """How many states there are, and the shortest way to a cycle, or to two changes at once."""
     first = start(brokers, faults)
     came: dict[State, tuple[str, State] | None] = {first: None}
     queue = deque([first])
@@ -142,7 +197,7 @@ def explore(brokers: int, faults: int, without: tuple[str, ...] = ()) -> tuple[i
         for name, following in steps(state, lambda rule: rule not in without):
             if following not in came:
                 came[following] = (name, state)
-                if has_cycle(following):
+                if has_cycle(following) or overlaps(following):
                     return len(came), _trail(came, following)
                 queue.append(following)
     return len(came), None
