@@ -76,6 +76,7 @@ from overlay.softlinks.shortcuts import Shortcuts
 from overlay.softlinks.soft import SoftSessions
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.announcements import Announcements
+from overlay.tree.edges import KnownEdges
 from overlay.tree.join import Join
 from overlay.tree.leave import Leave
 from overlay.tree.listing import TreeListing
@@ -136,6 +137,7 @@ class Tree(NamedTuple):
     sync: Sync
     census: Census
     join: Join
+    edges: KnownEdges
     announcements: Announcements
     router: TreeRouter
     publications: Publications
@@ -149,13 +151,14 @@ def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]
     sync = Sync(Readiness())
     census = Census(everybody(core))
     join = Join(neighbours, sync, census, settings.tree.neighbours)
+    edges = KnownEdges(join, sync)
     announcements = Announcements(sync)
     advertisements = Advertisements(announcements, matcher)
     local = LocalSubscriptions(matcher)
     subscriptions = Subscriptions(advertisements, announcements, local, matcher)
     router = TreeRouter(advertisements, subscriptions)
     publications = Publications(router, local, settings.overlay.ordered)
-    return Tree(handshake, neighbours, softs, sync, census, join, announcements, router, publications)
+    return Tree(handshake, neighbours, softs, sync, census, join, edges, announcements, router, publications)
 
 
 def _losses(tree: Tree, attachments: Attachments) -> tuple[MissingBrokers, Tombstones]:
@@ -257,7 +260,7 @@ def tree_broker(
     end, others find it at `backend`."""
     core = Core(name, incarnation, settings, random)
     tree = _tree(core, addresses, matcher)
-    handshake, neighbours, softs, sync, census, join, announcements, router, publications = tree
+    handshake, neighbours, softs, sync, census, join, edges, announcements, router, publications = tree
     publications.whole = neighbours.whole
     local, readiness = publications.local, sync.readiness
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
@@ -281,7 +284,7 @@ def tree_broker(
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.
-    links = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, moves)
+    links = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, edges, moves)
     known = (announcements, router.advertisements, router.subscriptions)
     tables = (neighbourhoods, missing, *known, router, tombstones)
     log = DeliveryLog(settings.delivery_log, publications)

@@ -11,7 +11,7 @@ may all have left while this broker was away; so these are kept on disk, and a l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -51,7 +51,9 @@ class Join(Quiet):
         self.candidates = candidates
         self.known: Known = ()  # neighbours from before a restart
         self.fallback: tuple[str, ...] = ()  # addresses, the latest first
-        self.parent: Peer | None = None
+        self._parent: Peer | None = None
+        self.reparented: Callable[[], None] = lambda: None  # another parent, or none
+        self.left: Callable[[], None] = lambda: None  # about to be gone for good
         self.stopped = False  # leaving: dial nobody any more
         self._next = 0
         self._tries = 0
@@ -66,6 +68,15 @@ class Join(Quiet):
 
     def attach(self, core: Core) -> None:
         self.core = core
+
+    @property
+    def parent(self) -> Peer | None:
+        return self._parent
+
+    @parent.setter
+    def parent(self, parent: Peer | None) -> None:
+        self._parent = parent
+        self.reparented()
 
     def restore(self, rows: Mapping[str, bytes]) -> None:
         if (known := rows.get("neighbours")) is not None:

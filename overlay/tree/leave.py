@@ -136,6 +136,7 @@ class Leave(Quiet):
         if self.core.numbered or any(p.out.unsettled or p.incoming.records for p in peers):
             self.core.timers.at(now + LOOK_AGAIN_S, self._await_settled)
             return
+        self.join.left()
         self.core.tell(LeaveDone(), *peers)
         for peer in list(peers):
             if (link := peer.link) is not None:

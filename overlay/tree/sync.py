@@ -31,6 +31,7 @@ class Sync(Quiet):
         self.readiness = readiness
         self.announced: list[Callable[[Peer, float], None]] = []  # called when all tables are announced
         self.tables_in: list[Callable[[Peer, float], None]] = []  # called when it has told all of its own
+        self.said: list[Callable[[Peer, float], None]] = []  # called when we have said SyncDone
         self.forget_stale: list[Callable[[Peer, float], None]] = []
         self.forget_shadows: list[Callable[[Peer, float], None]] = []
         self.seeking: Callable[[], bool] = lambda: False  # a configured parent is not reached yet
@@ -91,6 +92,8 @@ class Sync(Quiet):
         ):
             peer.synced_by_us = True
             self.core.tell(SyncDone(), peer)
+            for call in self.said:
+                call(peer, now)
 
     def check_all(self, now: float) -> None:
         for peer in list(peers_of(self.core).values()):

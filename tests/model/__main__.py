@@ -56,7 +56,10 @@ def main(world: str, states: int, seed: int) -> None:
         said = "no cycle, one change at a time" if trail is None else "wrong: " + " ; ".join(trail)
         print(f"{count} states, all of them: {said}")
         calm, trapped = join.stuck(3, 3)
-        print(f"{calm} states without a fault left: " + (f"stuck: {trapped}" if trapped else "a tree is reached"))
+        print(
+            f"{calm} states without a fault left: "
+            + (f"stuck: {trapped}" if trapped else "a tree is reached")
+        )
         sys.exit(trail is not None or trapped is not None)
     make, weights, start = WORLDS[world]()
     console = Console(stderr=True)

@@ -1,12 +1,12 @@
-"""P4 alone, exhaustively: who may take which parent, without publications (E5, J1, J2, the climbing question).
+"""P4 and E5 alone, exhaustively: who may take which parent (J1, J2, the climbing question).
 
 A state is the parent of each broker, whether the link to it is up, who asks and where its question is, which
 grants are out, and how many faults are left. It starts as the chain 0-1-2-..; a broker whose parent's link is
-down acts as a root. A crash forgets everything of that broker. The asker's lease ends before the root's.
+down acts as a root. A crash forgets everything of that broker.
 
-Beside cycles and changes that overlap it looks for states without a way out (`stuck`): when no fault is left, one tree of all brokers
-must remain within reach, by steps that brokers take on their own. A root that has granted, or that asks and is
-refused, must be free again some time.
+Beside cycles and changes that overlap it looks for states without a way out (`stuck`): when no fault is left,
+one tree of all brokers must remain within reach, by steps that brokers take on their own. A root that has
+granted, or that asks and is refused, must be free again some time.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.table import Entry, Key
 from tools.simulator.broker import BrokerHost
+from tools.simulator.edges import compare_edges
 from tools.simulator.maps import compare_maps
 from tools.simulator.sizes import leftovers
 
@@ -57,6 +58,7 @@ class Comparison:
             for neighbour in sorted(self.tree.get(broker, ())):
                 self._compare_link(neighbour, broker)
         compare_maps(self)
+        compare_edges(self)
 
     # --- what clients have ------------------------------------------------------------------------------
 

@@ -22,5 +22,6 @@ SETTINGS = 256  # entries of HELLO's settings and of a command's arguments
 STAGED_PARTS = 65_536  # partitions of one batch
 BATCH_NUMBER = 2**31 - 2  # a row's sequence number is batch + 1 above 32 bits of row, and a Count
 SECONDS = 1e12  # times and durations
+EDGES = 4_096  # brokers in one message
 MISSING = 1_024  # brokers that one broker misses
 ACCEPTED = 16_384  # publishers in one Accepted: of the others nobody knows how far they had come

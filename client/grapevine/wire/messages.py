@@ -33,6 +33,8 @@ from grapevine.wire.draining import Drain as Drain
 from grapevine.wire.draining import Drained as Drained
 from grapevine.wire.draining import Missing as Missing
 from grapevine.wire.draining import MissingBroker as MissingBroker
+from grapevine.wire.edges import Edge as Edge
+from grapevine.wire.edges import Edges as Edges
 from grapevine.wire.feeding import FEEDING, FeedingMessage
 from grapevine.wire.fields import (
     Addresses,
