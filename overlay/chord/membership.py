@@ -1,11 +1,10 @@
 """A broker's place on the ring: forming, joining, stabilising, rectifying, leaving (DYNATOPS R1,
 ring.py).
 
-A ring begins with the configured members when all of them are met and none is in a ring: the one with the
-lowest position says so to all, and they begin with correct lists. Everybody else joins: it asks its way to
-the node before its place and adopts that one's list at one stroke. A broker whose successors are all lost
-joins again as another node. Who is dead is what `contacts` says: a session was lost, or nobody answered a
-fresh dial; a missed answer alone proves nothing.
+A ring begins with the configured members, who found it together (founding.py). Everybody else joins: it asks
+its way to the node before its place and adopts that one's list at one stroke. A broker whose successors are
+all lost joins again as another node. Who is dead is what `contacts` says: a session was lost, or nobody
+answered a fresh dial; a missed answer alone proves nothing.
 
 Pointers that routing may use are successors and fingers (fingers.py) with a session.
 """
@@ -17,7 +16,6 @@ from typing import Protocol
 
 from grapevine.wire.chord import (
     RingAsk,
-    RingForm,
     RingLeave,
     RingNode,
     RingNotify,
@@ -29,6 +27,7 @@ from grapevine.wire.reconfiguration import RingPlace
 from overlay.behaviour import Quiet, Status
 from overlay.chord.contacts import LIVES
 from overlay.chord.fingers import Fingers
+from overlay.chord.founding import Founding
 from overlay.chord.ring import (
     Pointers,
     adopted,
@@ -72,7 +71,7 @@ class Membership(Quiet):
         self.predecessor: RingNode | None = None
         self.successors: tuple[RingNode, ...] = ()
         self.fingers = Fingers(self, contacts, self._moved)
-        self.waiting: dict[int, RingNode] = {}  # seeds that wait for a ring, as they said last
+        self.founding = Founding(self, self._formed)
         self.on_member: list[Callable[[float], None]] = []
         self.on_formed: list[Callable[[tuple[RingNode, ...], float], None]] = []
         self.on_predecessor: list[Callable[[float], None]] = []
@@ -93,7 +92,7 @@ class Membership(Quiet):
         core.on(RingAsk, self.on_ask)
         core.on(RingState, self.on_state)
         core.on(RingNotify, self.on_notify)
-        core.on(RingForm, self.on_form)
+        self.founding.attach(core)
         core.on(RingLeave, self.on_leave)
         self.fingers.attach(core)
         core.on(RingPlace, self.on_place)
@@ -206,6 +205,7 @@ class Membership(Quiet):
 
     def link_up(self, session: Session, now: float) -> None:
         """Whom we wanted to ask can be asked."""
+        self.founding.remind(session)
         if (unmet := self._unmet.pop(session.id, None)) is not None:
             self._ask(*unmet, now)
 
@@ -213,6 +213,7 @@ class Membership(Quiet):
         self._asked.pop(number, None)
 
     def on_ask(self, session: Session, ask: RingAsk, now: float) -> None:
+        self.founding.remind(session)
         hop = None
         if self.member and self.successors:
             first = self.successors[0].position
@@ -222,6 +223,8 @@ class Membership(Quiet):
         self.core.tell(state, session)
 
     def on_state(self, session: Session, state: RingState, now: float) -> None:
+        if state.member:
+            self.founding.heard(session.id)
         if state.node.broker == session.id and (answered := self._asked.pop(state.number, None)) is not None:
             answered(state, now)
 
@@ -235,30 +238,11 @@ class Membership(Quiet):
         if self.member or self.leaving:
             return
         if state.member:
-            self.waiting.clear()
+            self.founding.clear()
             self._join_by(state, now)
             return
         if state.node.broker > self.me.broker or not self._taken(state.node):
-            self.waiting[state.node.broker] = state.node
-            self._maybe_form(now)
-
-    def _maybe_form(self, now: float) -> None:
-        """All configured members are met and wait: the first of them forms the ring."""
-        known = {address for node in self.waiting.values() for address in node.addresses}
-        seed = any(address in self.addresses for address in self.settings.members)
-        if not seed or any(a not in known and a not in self.addresses for a in self.settings.members):
-            return
-        listed = set(self.settings.members)
-        seeds = [node for node in self.waiting.values() if listed & set(node.addresses)]
-        nodes = tuple(sorted((self.me, *seeds), key=lambda node: node.position))
-        if nodes[0] == self.me:
-            for node in nodes[1:]:
-                self.contacts.tell(node, RingForm(nodes))
-            self._formed(nodes, now)
-
-    def on_form(self, session: Session, form: RingForm, now: float) -> None:
-        if not self.member and self.me in form.nodes:
-            self._formed(form.nodes, now)
+            self.founding.waits(state.node, now)
 
     def _formed(self, nodes: tuple[RingNode, ...], now: float) -> None:
         self.known_before = True
@@ -286,7 +270,7 @@ class Membership(Quiet):
 
     def _became_member(self, now: float) -> None:
         self.member = True
-        self.waiting.clear()
+        self.founding.clear()
         for node in self.nodes():
             self.want(node, now)
         for call in self.on_member:
@@ -335,6 +319,9 @@ class Membership(Quiet):
     def _successor_said(self, state: RingState, now: float) -> None:
         if not self.member or not self.successors or state.node.broker != self.successors[0].broker:
             return
+        if state.node == self.founding.unheard.get(state.node.broker) and not state.member:
+            self.founding.remind(self.core.peers[state.node.broker])
+            return
         if state.node != self.successors[0] or not state.member:  # in another life, or off the ring
             self._drop({self.successors[0]}, now)
             return
@@ -366,6 +353,7 @@ class Membership(Quiet):
 
     def on_notify(self, session: Session, notify: RingNotify, now: float) -> None:
         if self.member and notify.node.broker == session.id:
+            self.founding.heard(session.id)
             if self.predecessor is not None and self.predecessor.broker == notify.node.broker:
                 self.known_before = True
             self._precede(rectified(self.me, self.predecessor, notify.node, self.contacts.dead), now)
@@ -387,7 +375,7 @@ class Membership(Quiet):
     def died(self, gone: RingNode, now: float) -> None:
         """Somebody's session is lost, or nobody answers there."""
         self._unmet.pop(gone.broker, None)
-        self.waiting.pop(gone.broker, None)
+        self.founding.died(gone.broker)
         self._forget_dead(now)
 
     def _forget_dead(self, now: float) -> None:

@@ -28,6 +28,16 @@ class Copy:
         self.dead_since: float | None = None
 
 
+def founding_copies(nodes: tuple[RingNode, ...], me: RingNode, copies: int) -> dict[RingNode, Copy]:
+    """What a founder knows of those before it without being told: they are roots, of no topics."""
+    found: dict[RingNode, Copy] = {}
+    for step in range(1, min(copies, len(nodes) - 1) + 1):
+        rank = nodes.index(me) - step
+        copy = found[nodes[rank]] = Copy(nodes[rank], nodes[rank - 1].position)
+        copy.complete = True
+    return found
+
+
 class Rest:
     """Of a dead root: topics that it was giving to `node`, who alone knows whether it has them."""
 

@@ -27,7 +27,18 @@ from grapevine.wire.chord import (
 from overlay.behaviour import Quiet, Status
 from overlay.chord.holders import Holders
 from overlay.chord.membership import Membership
-from overlay.chord.registry import Copy, Giving, Rest, Topics, entries, silent, silent_s, take
+from overlay.chord.rebuilding import Rebuilding
+from overlay.chord.registry import (
+    Copy,
+    Giving,
+    Rest,
+    Topics,
+    entries,
+    founding_copies,
+    silent,
+    silent_s,
+    take,
+)
 from overlay.chord.ring import between, owns
 from overlay.core import Core
 from overlay.links.session import Session
@@ -47,12 +58,11 @@ class Roots(Quiet):
         self.rest: Rest | None = None  # before our arc
         self.giving: Giving | None = None
         self.left_to: RingNode | None = None  # who is the root of what we were, since we leave
-        self.rebuilt = 0  # times that an arc came without a copy
+        self.rebuilding = Rebuilding(self, self._arc_changed)
         self.on_rooted: list[Callable[[float], None]] = []
         self.drain: Callable[[Callable[[int], bool], Callable[[float], None]], None]  # set by the path
         self._taking: dict[int, Topics] = {}
         self._number = 0
-        self._rebuild_at: float | None = None
         self._asked_early: tuple[Session, ArcAsk] | None = None
         self._left: Callable[[float], None] | None = None
         membership.on_formed.append(self._formed)
@@ -65,6 +75,7 @@ class Roots(Quiet):
         self.core = core
         core.on(RootCopy, self.on_copy)
         self.holders.attach(core)
+        self.rebuilding.attach(core)
         core.on(ArcAsk, self.on_ask)
         core.on(ArcGive, self.on_give)
         core.on(ArcTaken, self.on_taken)
@@ -211,7 +222,7 @@ class Roots(Quiet):
         extended = False
         while (copy := self._copy_before()) is not None:
             del self.copies[copy.node]
-            self._stop_rebuilding()
+            self.rebuilding.stop()
             self._absorb(copy)
             extended = True
         if (
@@ -223,9 +234,8 @@ class Roots(Quiet):
             extended = True
         if extended:
             self._superseded(self.begin, self.membership.me)
-            self.holders.sync_all(now)
-            self._rooted(now)
-        self._maybe_rebuild(now)
+            self._arc_changed(now)
+        self.rebuilding.look(now)
 
     def _absorb(self, copy: Copy) -> None:
         self.rest = None
@@ -250,64 +260,13 @@ class Roots(Quiet):
                     return copy
         return None
 
-    def _maybe_rebuild(self, now: float) -> None:
-        """Between our predecessor and our arc there is a root that nobody has a copy of."""
-        before = self.membership.predecessor
-        lone = before is None and not self.membership.successors and self.membership.member
-        if self.begin is None:
-            return
-        if before is None and not lone:
-            self._stop_rebuilding()
-            return
-        start = self.here if before is None else before.position
-        if start == self.begin or not between(start, self.begin, self.here):
-            self._stop_rebuilding()
-        elif self._rebuild_at is None:
-            self._rebuild_later(now)
-
-    def _stop_rebuilding(self) -> None:
-        """What others are the roots of, or will be, is theirs to know."""
-        if self._rebuild_at is not None and self.begin is not None:
-            others = [key for key in self.topics if not owns(self.begin, self.here, key)]
-            for key in others:
-                del self.topics[key]
-            self.holders.tell(tuple(others))
-        self._rebuild_at = None
-
-    def _rebuild_later(self, now: float) -> None:
-        """When everybody has repeated what it wants."""
-        settings = self.membership.settings
-        self._rebuild_at = now + 1.2 * settings.refresh_s + 2 * settings.lost_after_s
-        self.core.note(now, "a root and its copies are gone: its topics are rebuilt from their members")
-        self.core.timers.at(self._rebuild_at, self._rebuild)
-
-    def _rebuild(self, now: float) -> None:
-        before = self.membership.predecessor
-        if self._rebuild_at is None or now < self._rebuild_at or not self.membership.member:
-            return
-        if before is None and self.membership.successors:
-            self._rebuild_later(now)
-            return
-        self.rebuilt += 1
-        self.begin = self.here if before is None else before.position
-        self._stop_rebuilding()
-        self.holders.sync_all(now)
-        self._rooted(now)
-
-    def rebuilding(self, key: int) -> bool:
-        """Whether we take members' words for this topic although we are not its root yet."""
-        before = self.membership.predecessor
-        if self._rebuild_at is None:
-            return False
-        end = self.here if self.begin is None else self.begin
-        return owns(self.here if before is None else before.position, end, key)
-
     # --- arcs ---
 
     def _formed(self, nodes: tuple[RingNode, ...], now: float) -> None:
-        """Nobody has members yet: each has its arc at once."""
+        """Nobody has members yet: each has its arc at once, and knows as much of those before it."""
         before = self.membership.predecessor
         self.begin = self.here if before is None else before.position
+        self.copies |= founding_copies(nodes, self.membership.me, self.membership.settings.copies)
 
     def _joined(self, now: float) -> None:
         self.holders.choose(now)
@@ -323,7 +282,7 @@ class Roots(Quiet):
         self.copies.clear()
         self.holders.clear()
         self._taking.clear()
-        self._rebuild_at = None
+        self.rebuilding.forget()
 
     def _pointed(self, now: float) -> None:
         self.holders.choose(now)
@@ -425,8 +384,7 @@ class Roots(Quiet):
         if not give.number:
             if self.begin is None and give.end == self.here:
                 self._ask_holders()
-                if self._rebuild_at is None:
-                    self._rebuild_later(now)
+                self.rebuilding.begin(now)
             return
         mine = self.begin is None and give.end == self.here
         follows = self.begin is not None and give.end == self.begin and give.end != self.here
@@ -434,9 +392,8 @@ class Roots(Quiet):
             self.topics |= {key: members for key, members in taken.items() if members}
             whole = give.begin != give.end and owns(give.begin, give.end, self.here) and follows
             self.begin = self.here if whole else give.begin
-            self._stop_rebuilding()
-            self.holders.sync_all(now)
-            self._rooted(now)
+            self.rebuilding.stop()
+            self._arc_changed(now)
             self._answer_early(now)
         if self.begin is not None and owns(self.begin, self.here, give.end):
             self.core.tell(ArcTaken(give.number), session)
@@ -458,8 +415,7 @@ class Roots(Quiet):
         """Another has the topics up to there."""
         self.begin = begin
         self.topics = {key: m for key, m in self.topics.items() if owns(begin, self.here, key)}
-        self.holders.sync_all(now)
-        self._rooted(now)
+        self._arc_changed(now)
 
     def hand_over(self, left: Callable[[float], None], now: float) -> None:
         """We leave: the first successor is the root of all that we are."""
@@ -479,6 +435,10 @@ class Roots(Quiet):
                 self.giving = None
                 self.hand_over(self._left, now)
 
+    def _arc_changed(self, now: float) -> None:
+        self.holders.sync_all(now)
+        self._rooted(now)
+
     def _rooted(self, now: float) -> None:
         for call in self.on_rooted:
             call(now)
@@ -489,11 +449,11 @@ class Roots(Quiet):
             "root": self.begin is not None,
             "copies_of": sorted(node.name for node, copy in self.copies.items() if copy.complete),
             "copied_to": sorted(node.name for node in self.holders.nodes),
-            "rebuilt": self.rebuilt,
+            "rebuilt": self.rebuilding.times,
         }
 
     def validate(self) -> None:
-        if self.begin is not None and self._rebuild_at is None:
+        if self.begin is not None and not self.rebuilding.active:
             for key, members in self.topics.items():
                 assert members, key
                 assert owns(self.begin, self.here, key), key

@@ -122,7 +122,7 @@ class ChordRouter(Quiet):
 
     def subscribe(self, client: Session, filter: Filter, number: int, gather: Gather, now: float) -> Key:
         key = (self.core.id, self.core.serial())
-        topics = frozenset(map(key_of, self.topics(filter)))
+        topics = frozenset(sorted(map(key_of, self.topics(filter))))  # in one order under every hash seed
         if not self._free:
             self._numbers += 1
             self._free.append(self._numbers)

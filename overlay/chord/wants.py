@@ -157,7 +157,7 @@ class Wants(Quiet):
             for topic in topics:
                 if self.roots.is_root(topic):
                     (mine if joins else gone).append(topic)
-                elif self.roots.rebuilding(topic):
+                elif self.roots.rebuilding.takes(topic):
                     # Not answered: another may be the root, and only a root's word counts.
                     self._note(topic, want, joins, now)
                 elif not self.membership.is_here(topic):

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 
-def digest(hash_seed: str, *words: str) -> str:
+def digest(hash_seed: str, *words: str, run: tuple[str, str] = ("quick", "4")) -> str:
     ran = subprocess.run(
-        [sys.executable, "-m", "tools.simulator", "run", "quick", "--seed", "4", "-o", "json", *words],
+        [sys.executable, "-m", "tools.simulator", "run", run[0], "--seed", run[1], "-o", "json", *words],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
@@ -26,6 +26,11 @@ def test_the_digest_depends_on_the_seed_alone() -> None:
     plain = digest("1")
     assert digest("2") == plain
     assert digest("3", "--codec") == plain
+
+
+def test_topics_are_said_in_one_order_under_every_hash_seed() -> None:
+    ring = ("chord-quick", "10")
+    assert digest("1", run=ring) == digest("2", run=ring) == digest("3", run=ring)
 
 
 def test_another_seed_is_another_run() -> None:

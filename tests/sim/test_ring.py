@@ -18,8 +18,9 @@ def test_a_ring_on_the_best_of_days(seed: int) -> None:
 
 
 # 1 a resent publication that was overtaken on another lane; 25 a broker that restarted behind one that left;
-# 36 somebody who came between a leaver and its successor; 55 what was gathered to rebuild a root.
-@pytest.mark.parametrize("seed", [0, 1, 2, 25, 36, 55])
+# 36 somebody who came between a leaver and its successor; 55 what was gathered to rebuild a root; 6, 10 a
+# founder that did not hear that the ring had begun.
+@pytest.mark.parametrize("seed", [0, 1, 2, 6, 10, 25, 36, 55])
 def test_a_ring_under_faults(seed: int) -> None:
     result = simulate(find("chord-quick"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
@@ -52,6 +53,7 @@ def test_links_to_roots_make_ways_short() -> None:
         ("ring-lost-not-resent", "chord-quick", 0),
         ("ring-way-not-settled", "chord-turns", 2),
         ("ring-one-lane", "chord-lanes", 1),
+        ("ring-founding-told-once", "chord-quick", 6),
         ("ring-root-without-copy", "chord-quick", 0),
     ],
 )

@@ -213,8 +213,8 @@ class RingForm:
         """A root is rebuilt from its members only if all who had a copy have failed with it."""
         faults = simulation.faults
         assert isinstance(faults, RingFaults)
-        if roots.rebuilt and faults.most_at_once <= roots.membership.settings.copies:
-            roots.rebuilt = 0
+        if roots.rebuilding.times and faults.most_at_once <= roots.membership.settings.copies:
+            roots.rebuilding.times = 0
             simulation.oracle.violation(f"{roots.core.name} had no copy of a root that died alone")
 
     # --- rest ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from grapevine.wire.messages import Marks, Publication
 from overlay.chord.contacts import RingPeer
+from overlay.chord.founding import Founding
 from overlay.chord.holders import Holders
 from overlay.chord.path import ChordPath
 from overlay.chord.roots import Roots
@@ -42,6 +43,17 @@ def _lost_not_resent() -> list[Replacement]:
                 lane.out.settle(lane.out.end())
 
     return [(ChordPath, "link_losing", losing)]
+
+
+def _founding_told_once() -> list[Replacement]:
+    """A founder that does not hear of the ring's beginning is not told again, nor by others."""
+    real = Founding.remind
+
+    def remind(self: Founding, session: Session) -> None:
+        if not self.place.member and self.nodes[:1] == (self.place.me,):
+            real(self, session)
+
+    return [(Founding, "remind", remind)]
 
 
 def _nobody_known() -> list[Replacement]:
@@ -89,6 +101,7 @@ RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "ring-way-not-settled": _way_not_settled,
     "ring-root-without-copy": _root_without_copy,
     "ring-lost-not-resent": _lost_not_resent,
+    "ring-founding-told-once": _founding_told_once,
     "ring-nobody-known": _nobody_known,
     "ring-lane-changed": _order_of_lanes,
 }
