@@ -31,6 +31,7 @@ class ChordSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refresh_s: float = 30.0  # members repeat what they want
     retry_s: float = 1.0  # and sooner what was not answered
     probe_s: float = 30.0  # between two looks for another ring
+    idle_s: float = 30.0  # a link that nobody needs is closed after this
 
 
 class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

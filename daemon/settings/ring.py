@@ -37,6 +37,9 @@ class Chord(Section, frozen=True):
         _CHORD.retry_s
     )
     probe_s: Annotated[float, key("seconds between two looks for another ring", gt=0)] = _CHORD.probe_s
+    idle_s: Annotated[float, key("seconds after which a link that nobody needs is closed", gt=0)] = (
+        _CHORD.idle_s
+    )
 
 
 class Topics(Section, frozen=True):

@@ -83,7 +83,7 @@ class News(Quiet):
             if session.paused:
                 self.core.event(now, "left", f"{session.name} has left the overlay", peer=session.name)
             elif session.retiring:
-                text = f"the link to {session.name} ends: its place is another's now"
+                text = f"the link to {session.name} ends: nobody needs it any more"
                 self.core.event(now, "link.ended", text, peer=session.name)
             else:
                 after = "" if down_at is None else f" after {now - down_at:.0f} s without a link"

@@ -102,6 +102,9 @@ class Cluster(Quiet):
             self.planes.membership.want(colleague.node, now)
             self.tell(broker, ClusterAsk(colleague.version))
 
+    def nodes(self) -> list[RingNode]:
+        return [colleague.node for colleague in self.colleagues.values()]
+
     # --- what they know of each other -------------------------------------------------------------------
 
     def _update(self, now: float) -> None:

@@ -3,7 +3,7 @@
 One session for each pair carries everything. Who dialled it dials it again when its link breaks; after
 `chord.lost_after_s` without a link it is lost, and the node with it. A broker that has restarted is another
 node: what was under way to the old one is not for the new one, so the old session is lost when the new one
-comes.
+comes. A session that nobody needs any more is closed (idle.py).
 """
 
 from __future__ import annotations
@@ -26,10 +26,19 @@ LIVES = 16  # bits of a node's incarnation for the lives of one process on the r
 class RingPeer(Remote):
     """Another broker of the ring."""
 
-    __slots__ = ()
+    __slots__ = ("idle",)
 
     def __init__(self, core: Core, broker: int, name: str) -> None:
         super().__init__(core, Kind.PEER, broker, name)
+        self.idle = False  # nobody needs it (idle.py): when it ends, nobody is dead
+
+    @property
+    def going(self) -> bool:
+        return self.paused or self.idle
+
+    @property
+    def retiring(self) -> bool:
+        return self.idle
 
 
 class RingSessions(Members):
@@ -187,6 +196,9 @@ class RingContacts(Quiet):
         """Nobody counts on it any more when what was under way is taken back."""
         if isinstance(session, RingPeer):
             self.core.peers.pop(session.id, None)
+            if session.idle:
+                self._wanted.pop(session.id, None)
+                return
             last = (session.incarnation << LIVES) + (1 << LIVES) - 1
             node = self._wanted.get(session.id)
             if node is None or node.incarnation >> LIVES != session.incarnation:

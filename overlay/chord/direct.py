@@ -8,6 +8,8 @@ what is on the old one is settled (path.py, rule U), to this one as from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grapevine.wire.chord import RingNode
 from overlay.chord.membership import Membership
 from overlay.core import Core
@@ -41,6 +43,9 @@ class DirectRoots:
             self._find(topic, now)
         node = self.known[topic]
         return node if node is not None and self.contacts.connected(node) else None
+
+    def nodes(self) -> Iterator[RingNode]:
+        return (node for node in self.known.values() if node is not None)
 
     def _find(self, topic: int, now: float) -> None:
         def found(node: RingNode, later: float) -> None:

@@ -144,6 +144,11 @@ class Plane:
         self.membership.died(node, now)
         self.roots.died(node, now)
 
+    def needed(self) -> Iterator[RingNode]:
+        yield from self.membership.nodes()
+        yield from self.roots.nodes()
+        yield from self.path.direct.nodes()
+
     def lanes(self) -> Iterator[Lane]:
         """Of all sessions, those that carry publications of this plane."""
         for peer in self.core.peers.values():

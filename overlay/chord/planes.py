@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from grapevine.wire import WireError
-from grapevine.wire.chord import CHORD, ArcAsk, RingAsk, RingNode, RingNotify
+from grapevine.wire.chord import CHORD, ArcAsk, RingAsk, RingIdle, RingNode, RingNotify
 from grapevine.wire.codec import decode
 from grapevine.wire.messages import Batch, Message, Publish
 from grapevine.wire.reconfiguration import OnPlane, PlaneIs, RingPlace
@@ -73,7 +73,8 @@ class Planes(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
         for message in (*CHORD, RingPlace):
-            core.on(message, self.on_bare)
+            if message is not RingIdle:  # of a link, and not of a plane
+                core.on(message, self.on_bare)
         core.on(OnPlane, self.on_plane)
         core.on(PlaneIs, self.on_plane_is)
         core.forward.fill(self, self.forward)
@@ -106,6 +107,14 @@ class Planes(Quiet):
     @property
     def all(self) -> tuple[Plane, ...]:
         return (self.current,) if self.next is None else (self.current, self.next)
+
+    @property
+    def at_rest(self) -> bool:
+        return self.next is None and self.membership.member and not self.core.leaving
+
+    def needed(self) -> list[RingNode]:
+        """To whom this broker must have a session."""
+        return [node for plane in self.all for node in plane.needed()]
 
     def _died(self, node: RingNode, now: float) -> None:
         for plane in self.all:

@@ -13,7 +13,7 @@ repeat; publications wait for that, and the broker says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from grapevine.wire.chord import (
     ArcAsk,
@@ -111,6 +111,15 @@ class Roots(Quiet):
     def given(self) -> RingNode | None:
         """Who is being given the first part of our arc."""
         return None if self.giving is None or self._left is not None else self.giving.node
+
+    def nodes(self) -> Iterator[RingNode]:
+        """Whose death would be news: who is given topics, or was."""
+        if self.giving is not None:
+            yield self.giving.node
+        if self.rest is not None:
+            yield self.rest.node
+        if self.left_to is not None:
+            yield self.left_to
 
     def link_up(self, session: Session, now: float) -> None:
         self.holders.link_up(session)

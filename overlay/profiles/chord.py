@@ -17,6 +17,7 @@ from overlay.behaviour import Behaviour
 from overlay.chord.asking import ChordDecision, on_arcs
 from overlay.chord.clusters import Cluster
 from overlay.chord.contacts import RingContacts
+from overlay.chord.idle import IdleLinks
 from overlay.chord.leaving import RingLeaving
 from overlay.chord.listing import ChordListing
 from overlay.chord.participation import Participation
@@ -73,8 +74,11 @@ def chord_broker(
     trace = Trace(decide, lambda request: int(bool(request.excluded)))
     probe = RingProbe(planes, contacts, settings.chord.probe_s)
     listing.elsewhere = lambda: probe.elsewhere
+    at_rest = lambda: planes.at_rest and participation.running is None  # noqa: E731
+    idle = IdleLinks(contacts, at_rest)
+    idle.reasons.append(planes.needed)
     # Contacts come first: who is dead is known before what was under way to it goes another way.
-    ring = (handshake, contacts, contacts.members, planes, participation, router, probe)
+    ring = (handshake, contacts, contacts.members, planes, participation, router, probe, idle)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     manager = Manager(settings.reconfiguration, planes, participation, census) if coordinator else None
     managing = () if manager is None else (manager,)
@@ -83,6 +87,7 @@ def chord_broker(
     placing = placing_users(settings.placement, planes, router, census, moving)
     if placing:
         listing.placement = placing[-1].status
+        idle.reasons.append(placing[0].nodes)
     clients = (attachments, requests, *moving, *placing, leaving)
     core.assemble((*ring, census, *managing, *clients, commands, *answers))
     core.leave = leaving.leave
@@ -96,7 +101,7 @@ def placing_users(
     router: ChordRouter,
     census: Census,
     moving: tuple[Behaviour, ...],
-) -> tuple[Behaviour, ...]:
+) -> tuple[()] | tuple[Cluster, Placement]:
     if settings.rule == "off":
         return ()
     cluster = Cluster(settings, planes, census)

@@ -226,6 +226,14 @@ class PublisherIs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     home_name: Name
 
 
+class RingIdle(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender does not need this link: 0 does the receiver? 1 nor do I, it is closed; 2 I do."""
+
+    kind: ClassVar[int] = 136
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
+    word: Annotated[int, msgspec.Meta(ge=0, le=2)]
+
+
 ChordMessage: TypeAlias = (
     RingAsk
     | RingState
@@ -243,5 +251,6 @@ ChordMessage: TypeAlias = (
     | ArcTaken
     | MemberGone
     | PublisherIs
+    | RingIdle
 )
 CHORD: tuple[type[ChordMessage], ...] = ChordMessage.__args__
