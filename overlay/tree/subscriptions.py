@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from grapevine.filters import Filter
 from grapevine.wire.messages import Subscribe, Subscription, Unsubscribe
 from matching.interface import Matcher
 from overlay.behaviour import Quiet, Status
@@ -85,6 +86,14 @@ class Subscriptions(Quiet):
         self.mentions.add(subscription.filter)
         self._spread(entry, gather, now)
         return key
+
+    def stand_for(self, peer: Peer, filter: Filter, now: float) -> None:
+        """Nobody knows what this neighbour wants; we ask for this much in its place."""
+        here = self.core.id
+        item = Subscription(here, self.core.serial(), here, (here,), filter)
+        entry, _ = self.table.learn((item.origin, item.serial), item, peer)
+        self._enter(entry, peer)
+        self._spread(entry, None, now)
 
     def unsubscribe(self, client: Session, key: Key, now: float) -> None:
         if (entry := self.table.by_key.get(key)) is not None:
@@ -231,7 +240,7 @@ class Subscriptions(Quiet):
         entry = self.table.entry(number)
         if peer in entry.sources or peer.will_tell(entry.source):
             return False
-        if entry.source.lost:
+        if entry.source.lost and entry.item.origin != self.core.id:
             return False  # a tombstone stays announced; anew, a SyncDone would wait for it, and it for that
         return peer.may_be_told(entry.source)
 

@@ -3,13 +3,14 @@
 When a side is given up, publications for those behind it may still be on their way from their first brokers.
 So the side's subscriptions stand for a while, as *tombstones*: they remain announced towards the publishers,
 and what matches one is cut here. Of a neighbour from before our restart that never came back nobody knows
-what it wanted: its tombstone matches everything.
+what it wanted: its tombstone matches everything, and is announced like a subscription of ours.
 
 Everybody towards the publishers is asked (Drain). The first answer, Accepted, comes at once and says how far
 each publisher had come: what is newer is not cut, nor is anything of others if all have answered. The second,
 Drained, comes when all of that is settled or cut; then the tombstones go. Who cannot be asked is waited for,
 and asked when it is back; until it has answered, nobody knows how far its publishers had come, and theirs is
-cut. A live word of a subscription ends its tombstone at once.
+cut. Who speaks a protocol without these messages is waited for until a deadline. A live word of a
+subscription ends its tombstone at once.
 
 A neighbour that left in good order, or whose link a move has replaced, leaves none: what was for it has been
 handed on.
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from grapevine.filters import EVERYTHING
 from grapevine.wire.draining import Accepted, AcceptedUpTo, Drain, Drained
 from grapevine.wire.limits import ACCEPTED
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Publication
@@ -84,14 +86,19 @@ class Tombstones(Quiet):
 
     # --- a side is lost -------------------------------------------------------------------------------
 
+    def link_losing(self, session: Session, now: float) -> None:
+        """What is on its way to somebody that nobody here knows must come here to be cut, also past brokers
+        that have restarted meanwhile and know nobody either."""
+        if isinstance(session, Peer) and _unknown(session) and not (session.departed or session.retiring):
+            self.subscriptions.stand_for(session, EVERYTHING, now)
+
     def bury(self, peer: Peer) -> bool:
         """Whether its subscriptions are to stand for a while."""
-        unknown = peer.awaited and not peer.ever_synced
-        if peer.departed or peer.retiring or not (unknown or self.subscriptions.table.of(peer)):
+        if peer.departed or peer.retiring or not self.subscriptions.table.of(peer):
             return False
         self.buried += 1
         peer.buried = True
-        self.router.lost[peer] = burial = Burial(unknown)
+        self.router.lost[peer] = burial = Burial(_unknown(peer))
         self._know_publishers()
         peer.out.undeliverable = burial.owed
         return True
@@ -130,8 +137,9 @@ class Tombstones(Quiet):
         if peer in self.router.lost:
             dead = [entry for entry in self.subscriptions.table.of(peer) if entry.source is peer]
             for entry in dead:  # others have a live word by now
-                for announced in self.subscriptions.announced.values():
-                    announced.remove(entry.number, now)
+                for side, announced in self.subscriptions.announced.items():
+                    if not _too_old(side):
+                        announced.remove(entry.number, now)
             self.subscriptions.announcements.sync.check_all(now)
 
     def _forget(self, peer: Peer, now: float) -> None:
@@ -174,10 +182,13 @@ class Tombstones(Quiet):
         question = Question(know, quick, gather, unheard)
         sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
         for peer in list(peers_of(self.core).values()):
-            if peer is source or not (peer in sides or not peer.ever_synced) or peer.going:
+            heard = peer.ever_synced and peer.speaks(Drain)
+            if peer is source or peer.going or (heard and peer not in sides):
                 continue
             unheard.add(peer)
-            if peer.link is None or peer.speaks(Drain):
+            if _too_old(peer):
+                gather.wait_for(peer)  # until the deadline, or until it is lost
+            else:
                 self._ask(peer, question)
         deadline = now + PATIENCE * self.core.settings.links.lost_after_s
         gather.deadline = self.core.timers.at(deadline, gather.expire)
@@ -279,6 +290,16 @@ class Tombstones(Quiet):
     def validate(self) -> None:
         for peer in self.router.lost:
             assert peer.lost and peer.buried, peer
+
+
+def _unknown(peer: Peer) -> bool:
+    """A neighbour from before our restart that never came back: nobody knows what was wanted there."""
+    return peer.awaited and not peer.ever_synced
+
+
+def _too_old(peer: Peer) -> bool:
+    """Whether it is there and cannot be asked: for what may come from there only time tells."""
+    return peer.link is not None and not peer.speaks(Drain)
 
 
 def _together(here: UpTo, answers: list[UpTo]) -> UpTo:

@@ -24,7 +24,6 @@ from tools.simulator.seeds import Seeds, runs, shown
 @click.option("--mutant", type=click.Choice(sorted(MUTANTS)), default=None, help="Run with a known mistake.")
 @click.option("--until-caught", is_flag=True, help="Stop at the first seed with a violation; succeed if any.")
 @click.option("--codec/--no-codec", default=None, help="Every message through its bytes.")
-@click.option("--strict", is_flag=True, help="Rings and clusters are judged as trees are.")
 @click.option(
     "--size", type=click.Choice(["small", "shipped"]), default="shipped", help="As `digests` has it."
 )
@@ -36,7 +35,6 @@ def command(
     mutant: str | None,
     until_caught: bool,
     codec: bool | None,
-    strict: bool,
     size: str,
     jobs: int,
     output: str,
@@ -47,7 +45,7 @@ def command(
     except ScenarioError as error:
         raise click.UsageError(str(error)) from None
     results = []
-    for result in shown(runs(chosen, seeds, mutant or "", codec, jobs, strict), len(seeds)):
+    for result in shown(runs(chosen, seeds, mutant or "", codec, jobs), len(seeds)):
         results.append(result)
         if output == "jsonl":
             click.echo(msgspec.json.encode(result))

@@ -40,8 +40,6 @@ _number = _NUMBER.unpack
 
 
 class Oracle:
-    strict = True
-
     def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         self.world = world
         self.judge_every = judge_every  # of so many publications one is followed to all its subscribers
@@ -49,7 +47,6 @@ class Oracle:
         self.flooding = False  # subscriptions go everywhere, whoever advertises
         self.serves: Callable[[int, ClientHost], bool] = lambda home, client: True
         self.ordered = True
-        self.older: frozenset[int] = frozenset()  # brokers that speak the last protocol only
         self.violations: list[str] = []
         self.violation_count = 0
         self.deliveries = self.owed_checked = 0
@@ -152,9 +149,7 @@ class Oracle:
             if (counted := known.counted) is not None and known.subscribes:
                 if self.serves(home, client):
                     counted.home = home
-                    counted.reach = (
-                        self.reach.held_with(home) if self.strict else self.reach.connected_to(home)
-                    )
+                    counted.reach = self.reach.held_with(home)
                     counted.met |= counted.reach
                 else:  # it has crashed while its word was on the way
                     self._stop_counting(known, self.world.now)
@@ -426,8 +421,6 @@ class Oracle:
         if self._has(number, counted):
             return
         reason = self.excuse(record, settled_at, counted, path, over)
-        if not reason and self._lost_past_older(record, settled_at, path):
-            reason = "older"
         if reason:
             self.excused[reason] += 1
             return
@@ -440,13 +433,6 @@ class Oracle:
     def nobody_to_tell(self, counted: Counted) -> bool:
         """Whoever has withdrawn a subscription meanwhile is not told what it missed."""
         return counted.withdrawn or counted.announced.withdrawn
-
-    def _lost_past_older(self, record: Published, settled_at: float, path: tuple[Edge, ...]) -> bool:
-        """A side was lost on a way that passes a broker of the last version, which cannot be asked how far
-        publishers had come: what was under way to that side may go untold (docs/howto/deploy.md)."""
-        assert record.accepted_at is not None
-        passes = not self.older.isdisjoint(broker for edge in path for broker in edge)
-        return passes and self.reach.lost_between(path, record.accepted_at, settled_at)
 
     def excuse(
         self, record: Published, settled_at: float, counted: Counted, path: tuple[Edge, ...], over: bool

@@ -30,7 +30,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int = 0  # the largest that this process has been
     overlay: dict[str, float] = {}  # what there is to say of the overlay as a whole, once it is at rest
     mutant: str = ""
-    strict: bool = False
 
     @property
     def ok(self) -> bool:
@@ -38,6 +37,4 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     def replay(self) -> str:
         mutant = f" --mutant {self.mutant}" if self.mutant else ""
-        return (
-            f"pubctl sim run {self.scenario} --seed {self.seed}{mutant}{' --strict' if self.strict else ''}"
-        )
+        return f"pubctl sim run {self.scenario} --seed {self.seed}{mutant}"

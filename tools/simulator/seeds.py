@@ -16,20 +16,20 @@ from tools.simulator.scenario import Scenario
 from tools.simulator.simulation import Simulation
 
 
-def made(scenario: Scenario, seed: int, codec: bool | None, strict: bool = False) -> Simulation:
+def made(scenario: Scenario, seed: int, codec: bool | None) -> Simulation:
     if scenario.kind == "channels":
         from tools.simulator.channels import ChannelSimulation
 
         return ChannelSimulation(scenario, seed, codec=codec)
-    return Simulation(scenario, seed, codec=codec, strict=strict)
+    return Simulation(scenario, seed, codec=codec)
 
 
-def simulate(scenario: Scenario, mutant: str, codec: bool | None, seed: int, strict: bool = False) -> Result:
+def simulate(scenario: Scenario, mutant: str, codec: bool | None, seed: int) -> Result:
     """One run; what it raises is a violation like any other."""
-    simulation = made(scenario, seed, codec, strict)
+    simulation = made(scenario, seed, codec)
     with mutated(mutant):
         try:
-            simulation = made(scenario, seed, codec, strict)
+            simulation = made(scenario, seed, codec)
             result = simulation.run()
         except Exception as error:
             simulation.oracle.violation(f"raised {type(error).__name__}: {error}")
@@ -38,9 +38,9 @@ def simulate(scenario: Scenario, mutant: str, codec: bool | None, seed: int, str
 
 
 def runs(
-    scenario: Scenario, seeds: Iterable[int], mutant: str, codec: bool | None, jobs: int, strict: bool = False
+    scenario: Scenario, seeds: Iterable[int], mutant: str, codec: bool | None, jobs: int
 ) -> Iterator[Result]:
-    run = partial(simulate, scenario, mutant, codec, strict=strict)
+    run = partial(simulate, scenario, mutant, codec)
     if jobs == 1:
         yield from map(run, seeds)
     else:

@@ -17,7 +17,6 @@ from traceback import extract_tb
 
 from grapevine.client.session import SessionSettings
 from grapevine.wire.identity import identify
-from grapevine.wire.messages import PROTOCOL
 from matching.interface import Matcher
 from overlay.administration.census import Census
 from overlay.core import Core
@@ -55,9 +54,7 @@ def streams_of(core: Core) -> Streams | None:
 
 
 class Simulation:
-    def __init__(
-        self, scenario: Scenario, seed: int, *, codec: bool | None = None, strict: bool = False
-    ) -> None:
+    def __init__(self, scenario: Scenario, seed: int, *, codec: bool | None = None) -> None:
         self.scenario = scenario
         self.form = FORMS[scenario.brokers.overlay]
         self.seed = seed
@@ -73,8 +70,6 @@ class Simulation:
         self.digest = Digest()
         self._indices: dict[str, int] = {}
         self.oracle = self.form.oracle(world, self._indices, scenario.judge_every)
-        self.oracle.strict |= strict
-        self._strict = strict
         self.watcher = Watcher(self.oracle, scenario.validate_every)
         self.groups = GroupWatch(self.oracle)
         self.matcher: Callable[[], Matcher] = matcher_named(scenario.brokers.matcher)
@@ -158,7 +153,6 @@ class Simulation:
             )
         )
         core.protocol = self.protocols[broker.index]
-        self.oracle.older = frozenset(n for n, spoken in enumerate(self.protocols) if spoken < PROTOCOL)
         self.oracle.flooding = settings.tree.routing == "flooding"
         self.oracle.ordered = settings.overlay.ordered
         self.watcher.attach(broker, core)
@@ -381,7 +375,6 @@ class Simulation:
             excused_by_reason={reason: n for reason, n in sorted(self.oracle.excused.items()) if n},
             cut=self.oracle.cut_count,
             crying_wolf=self.oracle.crying_wolf,
-            strict=self._strict,
             faults=dict(sorted(self._faults().items())),
             faults_by_step=dict(sorted(self.watcher.faults_by_step.items())),
             crashes_by_step=dict(sorted(self.watcher.crashes_by_step.items())),
