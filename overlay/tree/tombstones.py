@@ -137,9 +137,8 @@ class Tombstones(Quiet):
         if peer in self.router.lost:
             dead = [entry for entry in self.subscriptions.table.of(peer) if entry.source is peer]
             for entry in dead:  # others have a live word by now
-                for side, announced in self.subscriptions.announced.items():
-                    if not _too_old(side):
-                        announced.remove(entry.number, now)
+                for announced in self.subscriptions.announced.values():
+                    announced.remove(entry.number, now)
             self.subscriptions.announcements.sync.check_all(now)
 
     def _forget(self, peer: Peer, now: float) -> None:
