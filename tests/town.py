@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from grapevine.client.session import Session
+from grapevine.client.session import Attachment, Session
 from grapevine.client.session.channels import ChannelSubscriptionState
 from grapevine.wire import decode, encode
 from grapevine.wire.catalog import Channel, Dataset
@@ -59,7 +59,8 @@ class Town:
         self.sessions: dict[str, tuple[Session, str, int]] = {}  # name -> session, broker, its link
         self.pipes: dict[tuple[str, int], tuple[str, int]] = {}  # (address, link) -> the other end
         self.links = 0
-        self.gone: list[tuple[str, str, str]] = []  # clients that were sent on: name, from, to
+        self.gone: list[tuple[str, str, str]] = []  # clients that went elsewhere: name, from, to
+        self.aways: dict[tuple[str, int], Attachment] = {}  # (name, link) of a client's second attachment
         for name in ("back", *brokers):
             self.start(name)
         self.run()
@@ -94,16 +95,15 @@ class Town:
         if place in self.cores:
             self.cores[place].link_down(link, self.now)
         elif place in self.sessions:
-            self.sessions[place][0].link_down(self.now)
+            away = self.aways.pop((place, link), None)
+            (self.sessions[place][0] if away is None else away).link_down(self.now)
 
     def attach(self, name: str, broker: str, session: Session | None = None, run: bool = True) -> Session:
         session = session or Session(name, self.incarnation * 10)
         session.channels.kept = True
         self.links += 1
         self.sessions[name] = (session, broker, self.links)
-        self.pipes[broker, self.links] = (name, self.links)
-        self.pipes[name, self.links] = (broker, self.links)
-        self.cores[broker].link_up(self.links, name, Kind.CLIENT, self.now)
+        self._join(name, broker)
         session.link_up(self.now)
         if run:
             self.run()
@@ -158,13 +158,62 @@ class Town:
         for name, (session, _, _) in list(self.sessions.items()):
             session.tick(self.now)
             busy |= self._go(name, session)
-            link = self.sessions[name][2]
             session.flush_out()
+            busy |= self._second(name, session)
+            link = self.sessions[name][2]
             sent, session.out = session.out, []
             busy |= bool(sent)
             for message in sent:
                 self._carry(name, link, message)
         return busy
+
+    def _second(self, name: str, session: Session) -> bool:
+        """Links of attachments beside the main one, as the client's engine does."""
+        mine = {away: link for (who, link), away in self.aways.items() if who == name}
+        for away in session.moving.attachments:
+            if away not in mine and (broker := next((a for a in away.addresses if a in self.cores), None)):
+                self.links += 1
+                mine[away] = self.links
+                self.aways[name, self.links] = away
+                self._join(name, broker)
+                away.link_up(self.now)
+        busy = False
+        for away, link in mine.items():
+            sent, away.out = away.out, []
+            busy |= bool(sent)
+            for message in sent:
+                self._carry(name, link, message)
+        for away in session.moving.closing:
+            self._hang_up(name, mine[away])
+            del self.aways[name, mine[away]]
+        session.moving.closing.clear()
+        return busy or self._promote(name, session, mine)
+
+    def _promote(self, name: str, session: Session, mine: dict[Attachment, int]) -> bool:
+        moving = session.moving
+        if moving.promoted is None:
+            return False
+        _, before, link = self.sessions[name]
+        for message in moving.farewell:
+            self._carry(name, link, message)
+        self._hang_up(name, link)
+        link = mine[moving.promoted]
+        self.sessions[name] = (session, self.pipes[name, link][0], link)
+        del self.aways[name, link]
+        self.gone.append((name, before, session.broker_name))
+        moving.promoted, moving.farewell = None, []
+        return True
+
+    def _join(self, name: str, broker: str) -> None:
+        self.pipes[broker, self.links] = (name, self.links)
+        self.pipes[name, self.links] = (broker, self.links)
+        self.cores[broker].link_up(self.links, name, Kind.CLIENT, self.now)
+
+    def _hang_up(self, name: str, link: int) -> None:
+        broker, _ = self.pipes.pop((name, link), ("", 0))
+        self.pipes.pop((broker, link), None)
+        if broker in self.cores:
+            self.cores[broker].link_down(link, self.now)
 
     def _go(self, name: str, session: Session) -> bool:
         """Where a broker has sent it, as the client's engine does."""
@@ -198,7 +247,7 @@ class Town:
         other, theirs = to
         message = decode(encode(message))
         if other in self.sessions:
-            self.sessions[other][0].receive(message, self.now)
+            (self.aways.get(to) or self.sessions[other][0]).receive(message, self.now)
         elif type(message).__name__ in ("Batch", "Publish"):
             self.cores[other].publications(theirs, message, self.now)  # type: ignore[arg-type]
         elif other in self.cores:

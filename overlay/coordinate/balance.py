@@ -100,6 +100,7 @@ class Balance(Quiet):
             if report.name not in self.registry.brokers:
                 self.core.keep(TABLE, report.name, True)
             self.registry.take(report, now)
+            self.migrations.stayed(report.name, report.stays)
             more |= report.more
         if more:
             self.core.timers.at(now, self._ask)
@@ -160,7 +161,7 @@ class Balance(Quiet):
             return
         brokers = self.registry.brokers
         departs = [
-            Depart(step.subscriber, step.source, brokers[step.target].addresses)
+            Depart(step.subscriber, step.source, brokers[step.target].addresses, step.target)
             for step in steps
             if step.target in brokers
         ]

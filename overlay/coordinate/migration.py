@@ -1,7 +1,7 @@
 """SPEC A5: a plan that is being carried out: so many subscribers at a time, and what became of each.
 
-Nobody is told that a subscriber has moved: it has when its target reports it. One that is not there in time
-is counted and stays wherever it is.
+Nobody is told that a subscriber has moved: it has when its target reports it. One that stays, by its broker's
+word or because it is not there in time, is counted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-ARRIVE_S = 15.0
+ARRIVE_S = 90.0  # a handover takes as long as a broker that cannot be reached is waited for
 
 
 class Step(NamedTuple):
@@ -50,6 +50,12 @@ class Migrations:
         if self.flying.pop(name, None) is not None:
             self.failed += 1
             self.last = [*self.last[-9:], f"{name}: {why}"]
+
+    def stayed(self, source: str, stays: Mapping[str, str]) -> None:
+        """What a broker says of those that it was to send on."""
+        for name, why in stays.items():
+            if name in self.flying and self.flying[name][0].source == source:
+                self.refuse(name, why)
 
     def launch(self, homes: Mapping[str, str], now: float, most: int) -> list[Step]:
         """Who is to go now; who is no longer where the plan saw it stays."""

@@ -18,7 +18,7 @@ GONE_S = 30.0
 
 
 class Subscriber(msgspec.Struct, frozen=True, array_like=True):
-    """`movable`: channels are all that it has."""
+    """`movable`: it can be handed over to another broker."""
 
     movable: bool
     wanted: tuple[int, ...]  # back-end subscriptions, each once
@@ -41,6 +41,7 @@ class Reported(msgspec.Struct):
     gone: list[str]
     produced: dict[str, int]  # by back-end subscription: bytes of all results so far
     ended: list[str]
+    stays: dict[str, str] = {}  # who was to go and has not, and why
 
 
 class Known:

@@ -172,7 +172,11 @@ class Handovers(Quiet):
         departure.heard_at = now
         departure.round = message.round
         departure.said = 0  # said again, if it was: the word may have been lost
-        self._flush(now)
+        if client.subscriptions:
+            self._flush(now)
+        else:  # channels, or nothing: what they have is known by its position, and goes on from there
+            departure.flushed = departure.round
+            self._say_done(departure)
 
     def on_end(self, client: Client, message: HandoverEnd, now: float) -> None:
         departure = self.under_way.get(client)
@@ -198,7 +202,7 @@ class Handovers(Quiet):
         def settled(later: float) -> None:
             self._flushing = False
             for departure, round in ready.items():
-                departure.flushed = round
+                departure.flushed = max(departure.flushed, round)
                 self._say_done(departure)
             self._flush(later)
 

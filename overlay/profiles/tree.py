@@ -99,7 +99,9 @@ def feeding(
     return Numbers(settings, attachments), staging
 
 
-def handing_over(census: Census, handshake: Handshake, attachments: Attachments) -> tuple[Behaviour, ...]:
+def handing_over(
+    census: Census, handshake: Handshake, attachments: Attachments
+) -> tuple[Flush, Handovers, HandoverCommands]:
     """Clients go to another broker while publications pass, whatever the overlay."""
     flush = Flush(census, handshake.sessions.values)
     handovers = Handovers(census, flush, attachments, handshake.addresses)
@@ -215,9 +217,8 @@ def _balancing(
     return [reporting, balance, BalanceVerbs(contact, balance)]
 
 
-def _has_more_than_channels(on_disk: tuple[Behaviour, ...], client: Client) -> bool:
-    reads = any(each.reads(client) for each in on_disk if isinstance(each, Readers))
-    return reads or bool(client.subscriptions)
+def _reads_streams(on_disk: tuple[Behaviour, ...], client: Client) -> bool:
+    return any(each.reads(client) for each in on_disk if isinstance(each, Readers))
 
 
 def from_start(start: Start) -> Core:
@@ -293,8 +294,9 @@ def tree_broker(
     relocating = (relocation, RelocationCommands(census, relocation, addresses))
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     front, channels = _channels(core, tree, kept or {}, disks, backend, matcher)
-    reporting = Reporting(census, front, addresses, location, disks is None and not coordinator)
-    reporting.fixed = partial(_has_more_than_channels, on_disk)
+    serves = disks is None and not coordinator
+    reporting = Reporting(census, front, moving[1], addresses, location, serves)
+    reporting.fixed = partial(_reads_streams, on_disk)
     channels += [contact.sessions, contact]
     channels += _balancing(contact, reporting, attachments, settings.balancing if coordinator else None)
     core.assemble(

@@ -33,6 +33,7 @@ parameters.low = "bigint"
 sql = "SELECT r.id FROM Reports r WHERE r.id > :low"
 """
 TEXT = "x" * 200  # of each row, so that something flows
+MIXED = 4  # of so many one has a subscription beside its channels
 EDGES = {
     "north": (60.25, 24.95),
     "east": (60.20, 25.10),
@@ -130,13 +131,14 @@ class Town(Overlay):
 
 
 class Person:
-    """Subscribes to two sets from where it is; keeps what came."""
+    """Subscribes to two sets from where it is, one in four also to the reports; keeps what came."""
 
     def __init__(self, number: int, chance: Random, centre: tuple[float, float]) -> None:
         self.name = f"p{number}"
         self.where = (chance.gauss(centre[0], 0.01), chance.gauss(centre[1], 0.02))
         self.lows = chance.sample(range(40), 2)
         self.rows: dict[int, list[tuple[int, int]]] = {low: [] for low in self.lows}
+        self.reports: list[int] | None = None if number % MIXED else []
         self.brokers: list[str] = []
         self.failure: Exception | None = None
 
@@ -148,12 +150,18 @@ class Person:
                 )
                 wanted = [(low, await client.subscribe_channel("Above", {"low": low}, timeout=120))
                           for low in self.lows]  # fmt: skip
+                reports = [await client.subscribe("class = 'report'", timeout=120)] * (
+                    self.reports is not None
+                )
                 self.brokers.append(client.broker)
             gate_ = asyncio.create_task(gate.wait())
             readers = [asyncio.create_task(self._read(low, sub)) for low, sub in wanted]
-            await asyncio.wait([gate_, *readers], return_when=asyncio.FIRST_COMPLETED)
+            readers += [asyncio.create_task(self._hear(sub)) for sub in reports]
+            ended, _ = await asyncio.wait([gate_, *readers], return_when=asyncio.FIRST_COMPLETED)
             for reader in readers:
                 reader.cancel()
+            for one in ended:
+                one.result()
             self.brokers.append(client.broker)
             await client.close()
         except Exception as error:
@@ -162,6 +170,11 @@ class Person:
     async def _read(self, low: int, results: Any) -> None:
         async for result in results:
             self.rows[low].append((result.position, result.row["id"]))
+
+    async def _hear(self, reports: Any) -> None:
+        assert self.reports is not None
+        async for message in reports:
+            self.reports.append(message.attributes["id"])
 
 
 class People:
@@ -226,13 +239,16 @@ class Publisher:
 
 
 def complete(people: list[Person], count: int) -> bool:
-    return all(len(rows) >= count - low - 1 for person in people for low, rows in person.rows.items())
+    rows = all(len(rows) >= count - low - 1 for person in people for low, rows in person.rows.items())
+    return rows and all(len(p.reports) >= count for p in people if p.reports is not None)
 
 
 def mistakes(people: list[Person], count: int) -> list[str]:
     """Whoever has not every report above its parameter, once and in order."""
     found = []
     for person in people:
+        if person.reports not in (None, list(range(count))):
+            found.append(f"{person.name}: {len(person.reports or ())} reports of {count}, or not in order")
         for low, rows in person.rows.items():
             got, due = [each for _, each in rows], list(range(low + 1, count))
             if got != due:

@@ -2,7 +2,8 @@
 
 Five brokers about a town, subscribers placed at the nearest one, most of them in the middle. Balancing is
 switched on while reports go on; then everybody is placed anew as the paper prints it. At the end each has
-every report above its parameters, once and in order.
+every report above its parameters, once and in order; every fourth is subscribed to the reports themselves,
+too, and has all of these.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def run(subscribers: int, wanted: int, directory: Path, seed: int, edges: int = 
         wrong = mistakes(people, count)
     return {
         "subscribers": subscribers,
+        "mixed": sum(person.reports is not None for person in people),
         "placed": placed,
         "cov_nearest": before["cov"],
         "cov_balanced": even["cov"],

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grapevine.client.session import Session, SessionSettings
+from grapevine.filters import parse
 from grapevine.wire.messages import Answer, Command
 from overlay.coordinate.balance import Balance, planned
 from overlay.coordinate.changes import Changes
 from overlay.coordinate.registry import Registry, Reported, Subscriber
+from overlay.coordinate.reporting import Reporting
 from overlay.links.session import Kind
 from overlay.settings import BalancingSettings
 from tests.town import Town, founded, ids, publish, subscribe
@@ -229,18 +231,56 @@ def test_mode_plan_moves_nobody_and_apply_does() -> None:
     assert [row["serves"] for row in shown["brokers"]] == [False, True, True, True]
 
 
-def test_who_has_other_subscriptions_stays() -> None:
-    from grapevine.filters import parse
+def test_who_has_other_subscriptions_moves_with_them() -> None:
+    """One handover for everything that a client has (adr 0012)."""
+    town = founded(EDGES, msgspec.structs.replace(SETTINGS, mode="on", in_flight=3, cooldown_s=0.0))
+    states, got = {}, {}
+    for number in range(12):
+        name = f"s{number}"
+        got[name] = deliveries = []
 
+        def take(batch: list[Any], mine: list[int] = deliveries) -> None:
+            mine += [each.attributes["id"] for each in batch]
+
+        session = town.attach(name, "e1", Session(name, 500 + number, None, take))
+        states[name] = subscribe(town, name, number)
+        session.subscribe(parse("class = 'report'"), town.now)
+    sent = traffic(town, 20)
+    balance = coordinator(town)
+    assert balance.migrations.moved >= 6 and not balance.migrations.failed
+    for name, state in states.items():
+        assert ids(town, name, state) == [each for each in sent for _ in range(50)], name
+        assert got[name] == sent, name
+    moved = {name for name, _, _ in town.gone}
+    assert {town.sessions[name][1] for name in moved} > {"e2"}
+
+
+def test_who_has_streams_at_its_broker_is_not_planned_for() -> None:
     town, _ = crowded(msgspec.structs.replace(SETTINGS, mode="on"), 4)
-    for number in range(4):
-        town.sessions[f"s{number}"][0].subscribe(parse("class = 'report'"), town.now)
+    for edge in EDGES:
+        reporting(town, edge).fixed = lambda client: True
     traffic(town, 5)
     balance = coordinator(town)
-    assert balance.propose().before["cov"] > 0.15 and not town.gone
+    assert balance.propose().before["cov"] > 0.15 and not town.gone and not balance.migrations.failed
     assert {name for known in balance.registry.brokers.values() for name in known.subscribers} == {
         "s0", "s1", "s2", "s3"
     }  # fmt: skip
+
+
+def test_the_coordinator_hears_soon_who_stays_and_why() -> None:
+    town, states = crowded(msgspec.structs.replace(SETTINGS, mode="on"), 4)
+    for edge in ("e2", "e3"):  # they do not say so in their reports
+        reporting(town, edge).handovers.attachments.draining = True
+    sent = traffic(town, 4)
+    migrations = coordinator(town).migrations
+    assert migrations.failed and not migrations.moved and not town.gone
+    assert all("takes no clients" in why for why in migrations.last), migrations.last
+    for name, state in states.items():
+        assert ids(town, name, state) == [each for each in sent for _ in range(50)], name
+
+
+def reporting(town: Town, broker: str) -> Reporting:
+    return next(b for b in town.cores[broker].behaviours if isinstance(b, Reporting))
 
 
 def test_a_coordinator_that_restarts_waits_for_those_it_knew() -> None:

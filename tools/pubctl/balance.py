@@ -37,6 +37,8 @@ def show_() -> None:
             )
             if body["waits_for"]:
                 footer += f"; waits for {', '.join(body['waits_for'])}"
+            if body["trouble"]:
+                footer += f"; the last that stayed: {body['trouble'][-1]}"
             extra = {key: value for key, value in body.items() if key != "brokers"}
             return Result(body["brokers"], COLUMNS, extra, footer=footer)
 

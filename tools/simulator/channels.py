@@ -23,6 +23,7 @@ from grapevine.client.session.driving import Driver, Execute, KeepRows, Runs
 from grapevine.filters import parse
 from grapevine.wire.catalog import Channel, Column, Comparison, Dataset, Direct, Term
 from grapevine.wire.channels import CHANNELS, execution_of, position
+from grapevine.wire.handover import HANDOVER
 from grapevine.wire.parameters import Parameter
 from overlay.channels.executions import store_name
 from overlay.channels.store import Store, memory_disks
@@ -142,11 +143,13 @@ class DriverApp(Turning):
 
 
 class Subscriber(Turning):
-    """Has some sets of the two channels. One that remembers goes on after its own position."""
+    """Has some sets of the channels. One that remembers goes on after its own position; some also subscribe
+    to what others publish, which the oracle judges as anybody's, also while they move."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.remembers = self.random.random() < 0.5
+        self.mixed = self.random.random() < 0.5
         self.seen: dict[tuple[str, int], list[tuple[int, int]]] = {}  # (position, id) in order of arrival
         self.since: dict[tuple[str, int], int] = {}
         self.states: dict[tuple[str, int], ChannelSubscriptionState] = {}
@@ -166,6 +169,9 @@ class Subscriber(Turning):
             channels = self.host.session.channels
             self.states[key] = channels.subscribe(key[0], {"low": key[1]}, after, self.host.clock(), None)
         self._last: dict[tuple[str, int], int] = {}  # in this life
+        if self.mixed:
+            low = self.random.choice(LOWS)
+            self.host.subscribe(parse(f"class = 'report' and id > {low}"))
 
     def turn(self) -> None:
         session = self.host.session
@@ -190,7 +196,7 @@ class ChannelSimulation(Simulation):
     def __init__(self, scenario: Scenario, seed: int, *, codec: bool | None = None) -> None:
         self.disks = memory_disks()
         super().__init__(scenario, seed, codec=codec)
-        self.faults.aims = [each.kind for each in CHANNELS]
+        self.faults.aims = [each.kind for each in (*CHANNELS, *HANDOVER)]
 
     def _build(self, broker: BrokerHost, incarnation: int, kept: Kept) -> Core:
         first = broker.index == 0
