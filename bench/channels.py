@@ -1,12 +1,13 @@
 """`python -m bench.channels`: one statement for all parameter sets, beside one query for each set.
 
-    python -m bench.channels [--rounds 3] [--naive 1000] [--data DIR] [-o json|table]
+    python -m bench.channels [--rounds 5] [--naive 1000] [--data DIR] [-o json|table]
 
 Emergencies near a place, by type: reports are real emergency calls where the directory has them, else
-generated with their spread. A time is from the statement to its last row counted by Spark, the least of the
-rounds after one to warm up; `processor` is what the Java process and its Python workers took. The naive way
-runs --naive queries, one for each set, over the same reports with their values as Spark's arguments; by
-default all 1,000.
+generated with their spread. All sizes run once before any is measured: otherwise the first are slow, Java
+being cold, and the last look good beside them. A time is from the statement to its last row counted by
+Spark, the least of the rounds after one more; `processor` is what the Java process and its Python workers
+took. The naive way runs --naive queries, one for each set, over the same reports with their values as
+Spark's arguments; by default all 1,000.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--naive", type=int, default=1_000)
     parser.add_argument("--data", type=Path, default=os.environ.get("GRAPEVINE_DATA"))
     parser.add_argument("-o", "--output", choices=("json", "table"), default="table")
@@ -143,6 +144,8 @@ def main() -> None:
     data = Path(given.data) if given.data else None
     spark = spark_session("bench.channels", master="local[2]", **{"spark.driver.memory": "2g"})
     java = psutil.Process(spark._jvm.java.lang.ProcessHandle.current().pid())
+    say("everything once, to warm up")
+    measure(spark, java, 1, data)
     rows = measure(spark, java, given.rounds, data)
     by = {(row["sets"], row["reports"]): row for row in rows}
     one = naive(spark, java, data, given.naive)

@@ -1,8 +1,9 @@
 """`python -m tests.spark.proof_channels [--rounds 20]`: whoever takes part in executions is killed.
 
-Real daemons, a real driver, real Spark. In each round one of driver, back end and broker gets SIGKILL at a
-random moment and is started again, while reports go on. At the end every subscriber must have every report
-that is in the log, once and in order; one of them was away meanwhile and came back at another broker.
+Real daemons, a real driver, and real Spark: a standalone cluster of two workers. In each round one of driver,
+executor, back end and broker gets SIGKILL at a random moment of an execution and is started again, while
+reports go on. At the end every subscriber must have every report that is in the log, once and in order; one
+of them was away meanwhile, for at least 100 executions, and came back at another broker.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,11 @@ import msgspec
 
 import grapevine
 from tests.spark.channels import Cluster
+from tests.spark.cluster import Cluster as Spark
 
 ENOUGH_S = 600.0
+WHO = ("driver", "executor", "back", "edge")
+AWAY = 100  # executions that somebody is away for
 
 
 class Reading(threading.Thread):
@@ -48,79 +53,101 @@ def log_of(cluster: Cluster) -> list[int]:
     return [row["attributes"]["id"] for row in rows]
 
 
-def strike(cluster: Cluster, who: str) -> None:
+def strike(cluster: Cluster, spark: Spark, who: str) -> None:
     if who == "driver":
         cluster.stop_driver()
         time.sleep(0.5)
-        cluster.start_driver()
+        cluster.start_driver(spark.url)
+    elif who == "executor":  # its worker starts another
+        for executor in spark.executors()[:1]:
+            executor.kill()
     else:
         cluster[who].kill()
         time.sleep(random.uniform(0.1, 1.0))
         cluster[who].start().ready()
 
 
+def rounds_of(rounds: int, chance: random.Random) -> list[str]:
+    """Everybody's turn comes as often."""
+    found = [WHO[number % len(WHO)] for number in range(rounds)]
+    chance.shuffle(found)
+    return found
+
+
+class Reports:
+    def __init__(self, publisher: grapevine.Client) -> None:
+        self.publisher = publisher
+        self.count = 0
+
+    def send(self, more: int) -> None:
+        for _ in range(more):
+            place = {"type": "fire", "lat": 60.0, "lon": 24.0}
+            self.publisher.publish({"class": "report", "id": self.count, **place})
+            self.count += 1
+        self.publisher.flush(timeout=120)
+
+
 def run(rounds: int, directory: Path, seed: int) -> dict[str, Any]:
     chance = random.Random(seed)
-    kills: dict[str, int] = {}
-    with Cluster(directory, "edge", "far") as cluster:
+    kills: Counter[str] = Counter()
+    with Cluster(directory / "brokers", "edge", "far") as cluster, Spark(directory / "spark") as spark:
         cluster.create()
-        cluster.start_driver()
+        cluster.start_driver(spark.url)
         with (
             cluster.client("back", "pub") as publisher,
             cluster.client("edge", "ann") as ann,
             cluster.client("far", "bob") as bob,
         ):
-            reading = [
+            readers = [
                 Reading(client.subscribe_channel("Live", {"low": low}, timeout=120))
                 for client, low in ((ann, -1), (bob, -1), (bob, 10))
             ]
-            away = cluster.client("edge", "eve")
-            eve = away.__enter__()
-            eve.subscribe_channel("Live", {"low": -1}, timeout=120)
-            away.__exit__(None, None, None)
-            for each in reading:
+            with cluster.client("edge", "eve") as eve:
+                eve.subscribe_channel("Live", {"low": -1}, timeout=120)
+            left_at = cluster.executed("Live")
+            for each in readers:
                 each.start()
-            number = 0
-            for turn in range(rounds):
-                for _ in range(10):
-                    publisher.publish(
-                        {"class": "report", "id": number, "type": "fire", "lat": 60.0, "lon": 24.0}
-                    )
-                    number += 1
-                publisher.flush(timeout=120)
+            reports = Reports(publisher)
+            for turn, who in enumerate(rounds_of(rounds, chance), 1):
+                reports.send(10)
                 time.sleep(chance.uniform(0.0, 3.0))
-                who = chance.choice(("driver", "back", "edge"))
-                kills[who] = kills.get(who, 0) + 1
-                strike(cluster, who)
-                print(f"round {turn + 1} of {rounds}: killed {who}", file=sys.stderr, flush=True)
-                if who == "driver":
-                    wait_for(lambda due=number - 20: len(reading[0].rows) >= due, "the driver goes on")
-            wait_for(
-                lambda: all(
-                    len(each.rows) >= number - (11 if i == 2 else 0) for i, each in enumerate(reading)
-                ),
-                "results",
-            )
+                if who == "executor":
+                    wait_for(spark.executors, "an executor")
+                strike(cluster, spark, who)
+                kills[who] += 1
+                say(f"round {turn} of {rounds}: killed {who}")
+                if who in ("driver", "executor"):
+                    due = reports.count - 10
+                    wait_for(lambda due=due: len(readers[0].rows) >= due, f"executions after {who}")
+            while (away := cluster.executed("Live") - left_at) < AWAY:
+                reports.send(1)
+                wait_for(lambda: len(readers[0].rows) >= reports.count, "one more execution")
+            say(f"{away} executions")
+            due = [reports.count, reports.count, reports.count - 11]
+            wait_for(lambda: all(len(each.rows) >= n for each, n in zip(readers, due)), "results")
             with cluster.client("far", "eve") as again:
                 late = Reading(again.subscribe_channel("Live", {"low": -1}, timeout=120))
                 late.start()
-                wait_for(lambda: len(late.rows) >= number, "who was away")
+                wait_for(lambda: len(late.rows) >= reports.count, "who was away")
                 time.sleep(2.0)
                 late.stopped = True
             fed = log_of(cluster)
-            for each in reading:
+            for each in readers:
                 each.stopped = True
-        wanted = [fed, fed, [each for each in fed if each > 10], fed]
-        got = [[each for _, each in one.rows] for one in (*reading, late)]
-        exact = [one == other for one, other in zip(got, wanted)]
-        return {
-            "rounds": rounds,
-            "kills": kills,
-            "reports": number,
-            "fed": len(fed),
-            "fed_once": sorted(fed) == list(range(number)),
-            "exact": exact,
-        }
+    wanted = [fed, fed, [each for each in fed if each > 10], fed]
+    got = [[each for _, each in one.rows] for one in (*readers, late)]
+    return {
+        "rounds": rounds,
+        "kills": dict(kills),
+        "reports": reports.count,
+        "fed_once": sorted(fed) == list(range(reports.count)),
+        "away_executions": away,
+        "exact": [one == other for one, other in zip(got, wanted)],
+    }
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def wait_for(goal: Any, what: str) -> None:

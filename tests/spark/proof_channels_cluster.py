@@ -63,6 +63,7 @@ def run(directory: Path) -> dict[str, Any]:
         "near": len(one),
         "equal": first == second and one == other,
         "more": len(more),
+        "killed": len(killed),
     }
 
 
