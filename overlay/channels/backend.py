@@ -42,6 +42,7 @@ RESULTS_IN_ONE = 20_000  # of an Executed: about half a megabyte
 PIECE_BYTES = 1 << 20  # of a Pulled
 ROWS_IN_ONE = 16_384
 SETS_MAX = 1_000_000
+SAID_MAX = 200  # characters of a subscriber's own words that it hears again
 
 
 class BackEnd(Quiet):
@@ -135,7 +136,8 @@ class BackEnd(Quiet):
             given = msgspec.msgpack.decode(message.parameters, type=dict[str, Any])
             values = take_set(channel.parameters, given)
         except ParameterError as error:
-            text = msgspec.json.encode([error.name, error.expected, repr(error.given)]).decode()
+            said = (error.name[:SAID_MAX], error.expected, repr(error.given)[:SAID_MAX])
+            text = msgspec.json.encode(said).decode()
             self._refuse(session, message, "parameter", text)
             return
         except ChannelError as error:

@@ -261,7 +261,8 @@ class FrontEnd(Quiet):
         fe = self.by_client.get(client, {}).get(message.number)
         if fe is None:
             return
-        if fe.kept and fe.be and self.backend is not None:
+        others = (other for other in self.by_client[client].values() if other is not fe)
+        if fe.kept and fe.be and self.backend is not None and fe.be not in {other.be for other in others}:
             self._say(BackendUnsubscribe(fe.be, fe.client.name))
         self._remove(fe, now)
 
@@ -410,10 +411,15 @@ class FrontEnd(Quiet):
             self._tell_cursors(client)
 
     def _tell_cursors(self, client: Session) -> None:
-        moved = {}
-        for fe in self.by_client[client].values():
-            if fe.kept and fe.be and fe.taken > fe.acknowledged:
-                moved[fe.be] = fe.acknowledged = fe.taken
+        """Of two subscriptions of a client to one set the one that is behind counts."""
+        mine = [fe for fe in self.by_client[client].values() if fe.kept and fe.be]
+        moved: dict[int, int] = {}
+        for fe in mine:
+            moved[fe.be] = min(fe.taken, moved.get(fe.be, fe.taken))
+        told = {fe.be: fe.acknowledged for fe in mine}
+        moved = {be: taken for be, taken in moved.items() if taken > told[be]}
+        for fe in mine:
+            fe.acknowledged = moved.get(fe.be, fe.acknowledged)
         if moved and self.backend is not None:
             self._say(Cursors(client.name, tuple(moved.items())))
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from grapevine.errors import ChannelError
+from grapevine.filters import parse
 from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.driving import STATE
 from grapevine.wire.messages import Answer, Command
@@ -78,7 +79,7 @@ class ChannelVerbs(Quiet):
             except ChannelError as error:
                 outcome = "not-found" if str(error).startswith("no ") else "failed"
                 self._answer(link, command, outcome, {}, str(error))
-            except (msgspec.MsgspecError, KeyError) as error:
+            except (msgspec.MsgspecError, KeyError, ValueError) as error:  # an argument that is none
                 self._answer(link, command, "usage", {}, str(error))
 
         return guarded
@@ -95,6 +96,8 @@ class ChannelVerbs(Quiet):
         assert self.desk is not None and self.feeds is not None
         feeds, store = self.feeds, self.desk.store
         given = msgspec.json.decode(str(command.arguments["definitions"]), type=Definitions)
+        for dataset in given.datasets:
+            parse(dataset.filter or "true")  # before anything has changed
         replace = bool(command.arguments.get("replace"))
         if command.arguments.get("dry_run"):
             trial = msgspec.convert(msgspec.to_builtins(store.catalog), type(store.catalog))

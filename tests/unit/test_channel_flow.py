@@ -260,3 +260,53 @@ def test_a_set_that_nobody_wants_leaves(town: Town) -> None:
     assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 0
     publish(town, 1)
     assert town.drive() is None
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, 1e308, -(2**63), b"\xff", None, [1], {"a": 1}])
+def test_whatever_a_subscriber_gives_the_back_end_answers(town: Town, value: Any) -> None:
+    town.attach("ann", "edge")
+    state = town.sessions["ann"][0].channels.subscribe("Near", {"low": value}, None, town.now, 5.0)
+    town.run(0.1)
+    assert state.confirmed or isinstance(state.error, ParameterError)
+    assert state.error is None or len(str(state.error)) < 500, "its own words are not sent back at length"
+
+
+@pytest.mark.parametrize("value", [2**64, object(), "\ud800", {1, 2j}])
+def test_what_cannot_be_sent_is_refused_at_once(town: Town, value: Any) -> None:
+    session = town.attach("ann", "edge")
+    with pytest.raises(ParameterError, match="parameter low"):
+        session.channels.subscribe("Near", {"low": value}, None, town.now, 5.0)
+    assert not session.channels.by_number
+
+
+def test_two_subscriptions_to_one_set_go_on_after_the_one_that_is_behind(town: Town) -> None:
+    town.attach("ann", "edge")
+    quick, slow = subscribe(town, "ann", 0), subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", quick) == [1] == ids(town, "ann", slow)
+    town.run(2.0)
+    publish(town, 2)
+    town.drive()
+    assert ids(town, "ann", quick) == [2]
+    town.run(2.0)
+    town.cut("ann")
+    town.attach("ann", "edge", Session("ann", 99))  # a new process that remembers nothing
+    again = subscribe(town, "ann", 0)
+    assert ids(town, "ann", again) == [2], "the slow one had not taken it"
+
+
+def test_one_of_two_subscriptions_to_one_set_ends(town: Town) -> None:
+    town.attach("ann", "edge")
+    one, other = subscribe(town, "ann", 0), subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", one) == [1] == ids(town, "ann", other)
+    town.run(2.0)
+    town.sessions["ann"][0].channels.unsubscribe(one)
+    town.run(0.1)
+    town.cut("ann")
+    publish(town, 2)
+    town.drive()
+    town.attach("ann", "edge", Session("ann", 99))
+    assert ids(town, "ann", subscribe(town, "ann", 0)) == [2], "the other's position is still known"

@@ -2,8 +2,10 @@
 
 Two subscribers share one back-end subscription if their sets are equal in canonical form (BAD 3.1): a msgpack
 array of the values in declared order, each converted to its declared type or refused. A double is finite and
-never -0.0; `snap` rounds a number to a multiple, so that nearly equal sets become equal; a timestamp is in
-microseconds since 1970 UTC. The id is 64 bits of BLAKE2b over channel, version and canonical form.
+never -0.0; `snap` rounds a number to a multiple within its limits, so that nearly equal sets become equal; a
+timestamp is in microseconds since 1970 UTC, of the years 1 to 9999. Taking a value that was taken changes
+nothing: whoever reads a canonical form takes it again. The id is 64 bits of BLAKE2b over channel, version and
+canonical form.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ ParameterValue: TypeAlias = str | float | int | bool
 TYPES = ("string", "double", "bigint", "boolean", "timestamp")
 NUMBERS = ("double", "bigint")
 BIGINT = 2**63
+EXACT = 2**40  # multiples of a step are told apart from their rounding errors up to here
+TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)  # years 1 to 9999, as Python and Spark have them
 STRING_MAX = 4096  # characters: a set is part of a table that goes to every executor
 PARAMETERS_MAX = 32
 
@@ -72,19 +76,35 @@ def mistakes(parameter: Parameter) -> list[str]:
 def take(parameter: Parameter, given: object) -> ParameterValue:
     """The value in its declared type, snapped; ParameterError if it is none."""
     value = _converted(parameter, given)
-    low, high = parameter.minimum, parameter.maximum
+    low, high = _limit(parameter, parameter.minimum), _limit(parameter, parameter.maximum)
     if low is not None and value < low:  # type: ignore[operator]
-        raise ParameterError(parameter.name, f"at least {low}", given)
+        raise ParameterError(parameter.name, f"at least {parameter.minimum}", given)
     if high is not None and value > high:  # type: ignore[operator]
-        raise ParameterError(parameter.name, f"at most {high}", given)
+        raise ParameterError(parameter.name, f"at most {parameter.maximum}", given)
     if parameter.snap is None:
         return value
-    assert not isinstance(value, str | bool)
-    if parameter.type == "bigint":
-        step = int(parameter.snap)
-        return (int(value) + step // 2) // step * step
+    assert isinstance(value, int | float)
+    snapped = _snapped(value, parameter.snap)
+    if low is not None and snapped < low:  # type: ignore[operator]
+        return low
+    return high if high is not None and snapped > high else snapped  # type: ignore[operator]
+
+
+def _limit(parameter: Parameter, limit: ParameterValue | None) -> ParameterValue | None:
+    """In the parameter's own type: a channel file has times as text."""
+    return None if limit is None else _converted(parameter, limit)
+
+
+def _snapped(value: float, snap: float) -> float:
+    if isinstance(value, int):
+        step = int(snap)
+        return min(max((value + step // 2) // step * step, -BIGINT), BIGINT - 1)
+    steps = value / snap
+    if abs(steps) >= EXACT:
+        return value  # the step is next to nothing there
     # Twelve digits behind the point of the step: 6017 * 0.01 is 60.17 and not 60.170000000000002.
-    return round(math.floor(value / parameter.snap + 0.5) * parameter.snap, _digits(parameter.snap)) + 0.0
+    found = round(math.floor(steps + 0.5) * snap, _digits(snap)) + 0.0
+    return found if math.isfinite(found) else value
 
 
 def _digits(snap: float) -> int:
@@ -113,7 +133,7 @@ def _converted(parameter: Parameter, given: object) -> ParameterValue:
 
 
 def _timestamp(parameter: Parameter, given: object) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and -BIGINT <= given < BIGINT:
+    if isinstance(given, int) and not isinstance(given, bool) and TIMES[0] <= given <= TIMES[1]:
         return given
     text = given if isinstance(given, str) else getattr(given, "isoformat", lambda: "")()
     match = _TIME.fullmatch(text)
@@ -129,7 +149,10 @@ def _timestamp(parameter: Parameter, given: object) -> int:
     if match[8]:
         away = int(match[9]) * 3600 + int(match[10]) * 60
         seconds -= away if match[8] == "+" else -away
-    return seconds * 1_000_000 + int((match[7] or "").ljust(6, "0"))
+    found = seconds * 1_000_000 + int((match[7] or "").ljust(6, "0"))
+    if not TIMES[0] <= found <= TIMES[1]:
+        raise ParameterError(parameter.name, "a time of the years 1 to 9999", given)
+    return found
 
 
 def _days(year: int, month: int) -> int:

@@ -125,8 +125,8 @@ class Channels:
         now: float,
         timeout_s: float | None,
     ) -> ChannelSubscriptionState:
+        given = _packed(parameters)
         self._number += 1
-        given = msgspec.msgpack.encode({name: _plain(value) for name, value in parameters.items()})
         deadline = None if timeout_s is None else now + timeout_s
         state = ChannelSubscriptionState(self._number, channel, given, after, self.kept, deadline)
         self.by_number[state.number] = state
@@ -240,6 +240,15 @@ class Channels:
             state.error = state.error or Closed("the client is closed")
         for ask in self.asks.values():
             ask.error = Closed("the client is closed")
+
+
+def _packed(parameters: Mapping[str, object]) -> bytes:
+    for name, value in parameters.items():
+        try:
+            msgspec.msgpack.encode(_plain(value))
+        except (TypeError, ValueError, OverflowError):
+            raise ParameterError(name, "text, a number of 64 bits, true or false, a time", value) from None
+    return msgspec.msgpack.encode({name: _plain(value) for name, value in parameters.items()})
 
 
 def _plain(value: object) -> object:

@@ -40,6 +40,7 @@ BUSY_S = 2.0  # another driver has the lease
 POLL_S = 0.5  # of a continuous channel
 RETRY_MOST_S = 60.0
 PUT_BYTES = 4 << 20
+ROW_BYTES = 8 << 20  # more does not fit into a message
 PULL_BYTES = 4 << 20
 
 Runs: TypeAlias = list[tuple[int, list[bytes]]]
@@ -293,6 +294,8 @@ def split(runs: Runs) -> Generator[Runs, None, None]:
     for be, rows in runs:
         part: list[bytes] = []
         for row in rows:
+            if len(row) > ROW_BYTES:
+                raise RuntimeError(f"a row of {len(row)} bytes: {ROW_BYTES} at most")
             if size + len(row) > PUT_BYTES and (piece or part):
                 if part:
                     piece.append((be, part))
