@@ -70,6 +70,7 @@ class Publications(Quiet):
         self._phase = 0
         self._missed: list[Publication] = []  # of this drain: too late for clients here
         self.plane = 0  # what local publishers' are stamped with
+        self.held: dict[Source, int] = {}  # the last accepted of local publishers, while these are not routed
         self.stage: Stage | None = None  # of an overlay that asks before it routes
         # Set while a side was lost not long ago: what a client sends again here was perhaps owed there.
         self.adopted: Callable[[list[Publication], Settling], None] | None = None

@@ -21,6 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from grapevine.wire.messages import Unadvertise
 from grapevine.wire.relocation import (
     Migrate,
     MigrationComplete,
@@ -41,6 +42,7 @@ from overlay.links.session import Session
 from overlay.outbox import Event
 from overlay.tree.advertisements import AdvertisementEntry, Advertisements
 from overlay.tree.peer import Peer, peers_of
+from overlay.tree.table import Key
 
 MigrationId = tuple[int, int, int]
 OFFER_S = 2.0  # an offer that nobody answers is repeated after this
@@ -107,6 +109,7 @@ class Migration(Quiet):
         core.on(MigrationUpdate, self.on_update)
         core.on(MigrationComplete, self.on_complete)
         self.advertisements.announcements.sync.forget_stale.append(self._synced)
+        self.advertisements.migrating = self._relieves
 
     # --- the source ---------------------------------------------------------------------------------
 
@@ -243,8 +246,8 @@ class Migration(Quiet):
             if departure.paused is None:
                 return False
             last = departure.paused
-        if incoming.cuts and client.link is not None:
-            return False  # it must hear of them first
+            if incoming.cuts and client.link is not None:
+                return False  # it must hear of them first; one that has gone on elsewhere listens no more
         return incoming.settled >= last
 
     # --- the path -----------------------------------------------------------------------------------
@@ -266,7 +269,16 @@ class Migration(Quiet):
             self._complete(hop, 0, now)  # the way on is lost
         else:
             self._turn(hop, hop.ahead, now)
-            self.core.tell(update, hop.ahead)
+            self._pass_on(hop, hop.ahead)
+
+    def _pass_on(self, hop: MigrationHop, ahead: Peer) -> None:
+        """Behind it, what the target has withdrawn since: an update turns the advertisements round, and nobody
+        else would say that they have gone."""
+        self.core.tell(hop.update, ahead)
+        for moved in hop.update.advertisements:
+            entry = self.advertisements.table.by_key.get((moved.origin, moved.serial))
+            if entry is None or entry.item.moves < hop.update.moves:
+                self.core.tell(Unadvertise(moved.origin, moved.serial), ahead)
 
     def _turn(self, hop: MigrationHop, before: Session, now: float) -> None:
         """Operations 1 and 3: the advertisements come from the target's side, and it is told what overlaps
@@ -327,6 +339,10 @@ class Migration(Quiet):
         for before in sides:
             for moved in hop.update.advertisements:
                 self.advertisements.relieve((moved.origin, moved.serial), before, now)
+
+    def _relieves(self, key: Key) -> bool:
+        moving = (moved for hop in self.hops.values() for moved in hop.update.advertisements)
+        return any((moved.origin, moved.serial) == key for moved in moving)
 
     # --- the target ---------------------------------------------------------------------------------
 
@@ -399,7 +415,7 @@ class Migration(Quiet):
         """The neighbours' tables have been exchanged as they were: repeat what is under way."""
         for hop in self.hops.values():
             if hop.ahead is session and not hop.complete:
-                self.core.tell(hop.update, session)
+                self._pass_on(hop, hop.ahead)
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Client):

@@ -155,6 +155,7 @@ class Moves(MovePreparation):
         """What the new side has not repeated is no longer called for here."""
         if state.step is Step.TURNED:
             state.enter(Step.ANNOUNCED)
+        self._leave_torn_path(state, now)
         if state.place > 1 and (old := self._peer(state.old)) is not None:
             for entry in self.subscriptions.table.of(old):
                 if entry.source is old and state.mover in entry.item.path:
@@ -183,6 +184,17 @@ class Moves(MovePreparation):
             state.behind_switched = True
             self._report_if(state)
             self._finish_if(state, now)
+            self._leave_torn_path(state, now)
+
+    def _leave_torn_path(self, state: MoveState, now: float) -> None:
+        """At the mover: whoever can be reached by the path is through, and a part of it is lost. The turn may
+        never have come to N; should those behind the tear have joined elsewhere, our two links close a cycle,
+        and we wait for a SyncDone that nobody can say. N takes the link's end for a broken one, or sends again
+        what it had sent."""
+        old = self._peer(state.old)
+        if not state.place and state.torn and not state.switched and old is not None and old.retiring:
+            old.heir = None  # what only N knew of may be out of reach: it is given up, and not handed on
+            self.core.lose(old, now)
 
     def _finish_if(self, state: MoveState, now: float) -> None:
         """At the mover: all have switched, and so have we."""
@@ -219,6 +231,7 @@ class Moves(MovePreparation):
     def on_broken(self, peer: Peer, message: MoveBroken, now: float) -> None:
         state = self._of(message)
         if state is not None and state.turned:
+            state.torn = True
             self._broken(state, peer, now)
 
     def _broken(self, state: MoveState, source: Peer | None, now: float) -> None:

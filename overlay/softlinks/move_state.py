@@ -32,7 +32,7 @@ class MoveState:
 
     __slots__ = (
         "ban", "banned", "behind_switched", "done", "incarnations", "onward", "operation", "path", "place",
-        "refusal", "step", "turned_advertisements",
+        "refusal", "step", "torn", "turned_advertisements",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, path: tuple[int, ...], place: int) -> None:
@@ -45,6 +45,7 @@ class MoveState:
         self.onward = False  # those after us on the path are ready
         self.refusal = ""  # the first that was heard, while preparing
         self.behind_switched = place == 1  # those between us and N have switched, or are lost
+        self.torn = False  # somebody has lost a part of the old plane
         self.turned_advertisements: list[tuple[Key, Session]] = []
         self.incarnations: dict[int, int] = {}  # of our neighbours on the path, when the turn began
         self.done: Done = lambda refusal, now: None

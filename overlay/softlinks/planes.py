@@ -173,6 +173,8 @@ class Planes(Quiet):
         plane = self.plane
         if plane is not None and plane.waiting is not None:
             self._wait(plane.waiting, client, batch, repeated)
+            if batch.publications:
+                self.publications.held[client.id, client.incarnation] = batch.publications[-1].sequence
             return
         self.publications.plane = 0 if plane is None else plane.number
         self._accept(client, batch, repeated, now)
@@ -195,6 +197,7 @@ class Planes(Quiet):
     def _release(self, plane: Plane, now: float) -> None:
         """One batch for each session: its positions settle together."""
         waiting, plane.waiting = plane.waiting or {}, None
+        self.publications.held.clear()
         for session, (epoch, batch, publications, exclusions) in waiting.items():
             if session.epoch != epoch or not self._is_here(session) or not publications:
                 continue

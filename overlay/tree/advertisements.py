@@ -44,6 +44,8 @@ class Advertisements(Quiet):
         self.on_gone: list[Callable[[Advertisement], None]] = []
         self.placed: Callable[[Advertisement], None] = lambda item: None  # new, or its home is another
         self.turned: Callable[[Key, Session], None] = lambda key, before: None  # set by Moves
+        # Set by Migration: whether it will relieve the side where an advertisement was before.
+        self.migrating: Callable[[Key], bool] = lambda key: False
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -107,6 +109,9 @@ class Advertisements(Quiet):
     # --- the table -----------------------------------------------------------------------------------
 
     def _learn(self, key: Key, item: Advertisement, source: Session, gather: Gather, now: float) -> None:
+        if self._other_version(key, item, source, now):
+            self.await_confirmation(key, gather)
+            return
         before = self.table.by_key[key].source if key in self.table.by_key else source
         entry, change = self.table.learn(key, item, source)
         if before not in entry.sources:  # taken over: what was published there may still be under way
@@ -121,6 +126,30 @@ class Advertisements(Quiet):
         elif entry.source is source:
             self._spread(entry)  # who was not told while the word was in doubt
         self.await_confirmation(key, gather)
+
+    def _other_version(self, key: Key, item: Advertisement, source: Session, now: float) -> bool:
+        """SyncDone never waits across versions: of a publisher that has moved while this link was broken, one
+        side knows where it was and the other where it is. Each would wait for the other's word to go. So the
+        newer one counts at once, and the older one is nothing."""
+        known = self.table.by_key.get(key)
+        if known is None or not isinstance(source, Peer) or source.synced_by_us or source is known.source:
+            return False
+        if item.moves == known.item.moves:
+            return False
+        if item.moves < known.item.moves:
+            self.table.forget(known, source)
+        else:
+            before = known.source
+            self.linger(known, before, now)
+            self.move(known, item, source, now)
+            later = now + self.core.settings.links.lost_after_s
+            self.core.timers.at(later, lambda then: self._relieve_superseded(key, before, then))
+        return True
+
+    def _relieve_superseded(self, key: Key, before: Session, now: float) -> None:
+        """The update that belongs to a newer word has followed it by now, or the move was over."""
+        if isinstance(before, Peer) and not self.migrating(key):
+            self.relieve(key, before, now)
 
     def await_confirmation(self, key: Key, gather: Gather) -> None:
         """Let `gather` wait for whatever is not confirmed yet of a known advertisement."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from grapevine.filters.normal import Filter
 from grapevine.wire import decode_attributes
 from grapevine.wire.messages import RESENT, Advertisement, Publication, Subscription
-from matching.interface import Attributes
+from matching.interface import Attributes, Matcher
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.data.client import Client, Key
@@ -28,14 +28,19 @@ from overlay.tree.subscriptions import Subscriptions
 
 
 class Burial:
-    """What a lost side leaves. `unknown`: nobody knows what was wanted there. `sides`: from where what was
-    accepted before it was lost may still come. `up_to`: how far publishers had come then. `complete`: the
-    others had published nothing. `publishers`: those that were known then; None while others may be."""
+    """What a lost side leaves. `unknown`: nobody knows what was wanted there. `held`: what local clients had
+    published was not all routed. `sides`: from where what was accepted before it was lost may still come.
+    `up_to`: how far publishers had come then. `complete`: the others had published nothing. `publishers`:
+    those that were known then; None while others may be. `turned`: what was wanted there and is told by
+    another side now, in the group of that side's number; `filters`: the same."""
 
-    __slots__ = ("complete", "publishers", "sides", "unknown", "up_to")
+    __slots__ = ("complete", "filters", "held", "publishers", "sides", "turned", "unknown", "up_to")
 
-    def __init__(self, unknown: bool) -> None:
+    def __init__(self, unknown: bool, held: bool, turned: Matcher) -> None:
         self.unknown = unknown
+        self.held = held
+        self.turned = turned
+        self.filters: list[Filter] = []
         self.publishers: frozenset[Source] | None = None
         self.sides: Mapping[Session, None] = {}
         self.up_to: dict[Source, int] = {}
@@ -58,11 +63,17 @@ class Burial:
         return not self.complete and (self.publishers is None or source in self.publishers)
 
     def awaits(self, source: Session | None) -> bool:
-        """Whether something older may come from there. What local clients had published was routed before; a
-        soft link may bring it from anywhere."""
-        if isinstance(source, Peer):
-            return source in self.sides
-        return not isinstance(source, Client) and bool(self.sides)
+        """Whether something older may come from there. What local clients had published was routed before, as
+        a rule; a soft link may bring it from anywhere."""
+        if isinstance(source, Client):
+            return self.held
+        return source in self.sides if isinstance(source, Peer) else bool(self.sides)
+
+
+    def has_turned(self, source: Session | None, content: Attributes) -> bool:
+        """Whether somebody who was behind the lost side, and is behind this one by now, wants it. It was sent
+        here for the lost side, before they knew it there; nobody else will send it to that subscriber."""
+        return bool(self.turned) and source is not None and source.number in self.turned.groups(content)
 
 
 class TreeRouter(Quiet):
@@ -96,7 +107,11 @@ class TreeRouter(Quiet):
         """What is appended to a lost side's stream is cut at the end of the drain."""
         groups, living = self.subscriptions.groups, []
         source = getattr(side, "session", None)
-        lost = {peer: None for peer, burial in self.lost.items() if burial.unknown and burial.awaits(source)}
+        lost = {
+            peer: None
+            for peer, burial in self.lost.items()
+            if burial.awaits(source) and (burial.unknown or burial.has_turned(source, content))
+        }
         for number in self.subscriptions.remote.groups(content):
             hop = groups[number].side
             if (burial := self.lost.get(hop)) is not None:
@@ -108,10 +123,10 @@ class TreeRouter(Quiet):
             peers, queues = self.in_plane(side, content)
         else:
             peers, queues = self.choose(side, living) if living else NOBODY
-        peers = tuple(dict.fromkeys((*peers, *lost)))
-        if queues is not None:
-            queues = (*queues, *(peer.out.queue for peer in lost if peer not in peers[: len(queues)]))
-        return peers, queues
+        streams = [peer for peer in lost if peer not in peers]
+        if queues is not None:  # not one for each of `peers`: what candidates would carry is counted by them
+            queues = (*queues, *(peer.out.queue for peer in streams))
+        return (*peers, *streams), queues
 
     def choose_primary(self, side: Side | None, groups: Iterable[int]) -> Hops:
         peers: dict[Remote, None] = {}

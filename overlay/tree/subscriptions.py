@@ -51,7 +51,9 @@ class Subscriptions(Quiet):
         self.mentions = here.mentions  # of both
         self.announced: dict[Peer, Announced] = {}
         self.confirmed: dict[Peer, set[int]] = {}  # by neighbours whose links broke since
-        self.bury: Callable[[Peer], bool] = lambda peer: False  # set by Tombstones
+        # Set by Tombstones: whether a lost side's are to stand for a while; and one of them is told by another.
+        self.bury: Callable[[Peer], bool] = lambda peer: False
+        self.turned: Callable[[SubscriptionEntry, Peer], None] = lambda entry, lost: None
         self._group: dict[int, int] = {}
         self._doubted: dict[SubscriptionEntry, list[tuple[Peer, Gather]]] = {}
 
@@ -106,6 +108,7 @@ class Subscriptions(Quiet):
             self.core.refuse("contradiction")  # its path may change, what it asks for never
             return
         gather = self.announcements.confirmation(peer, message.stamp)
+        before = known.source if known is not None else peer
         entry, change = self.table.learn((item.origin, item.serial), item, peer)
         if not self.flooding:
             self.announcements.await_tables(peer, self._find, entry.number, gather)
@@ -113,6 +116,8 @@ class Subscriptions(Quiet):
             self._enter(entry, peer)
             self._spread(entry, gather, now)
         elif change is Change.MOVED:
+            if isinstance(before, Peer) and before.buried:
+                self.turned(entry, before)
             self._move(entry, now)
             self._spread(entry, gather, now)
             self._believe(entry, now)
@@ -318,8 +323,11 @@ class Subscriptions(Quiet):
     def link_lost(self, session: Session, now: float) -> None:
         buried = isinstance(session, Peer) and self.bury(session)
         for entry in self.table.of(session):
-            if not buried or entry.source is not session or len(entry.sources) > 1:
+            counted = entry.source is session
+            if not buried or not counted or len(entry.sources) > 1:
                 self.forget(entry, session, now)
+                if buried and counted and isinstance(session, Peer):
+                    self.turned(entry, session)
         if not buried:
             self.table.drop(session)
         self.confirmed.pop(session, None)  # type: ignore[call-overload]

@@ -10,7 +10,8 @@ each publisher had come: what is newer is not cut, nor is anything of others if 
 Drained, comes when all of that is settled or cut; then the tombstones go. Who cannot be asked is waited for,
 and asked when it is back; until it has answered, nobody knows how far its publishers had come, and theirs is
 cut. Who speaks a protocol without these messages is waited for until a deadline. A live word of a
-subscription ends its tombstone at once.
+subscription takes its tombstone's place at once; but what comes from the very side that tells it was sent for
+the side that is lost, and is cut as before.
 
 A neighbour that left in good order, or whose link a move has replaced, leaves none: what was for it has been
 handed on.
@@ -35,6 +36,7 @@ from overlay.links.settling import Settling, cuts_of
 from overlay.tree.missing import MissingBrokers
 from overlay.tree.peer import Peer, peers_of
 from overlay.tree.router import Burial, TreeRouter
+from overlay.tree.subscriptions import SubscriptionEntry
 
 LOOK_AGAIN_S = 0.02
 PATIENCE = 3  # times lost_after_s: by then whoever was asked has answered or will not come back
@@ -67,6 +69,7 @@ class Tombstones(Quiet):
         self.subscriptions = router.subscriptions
         self.advertisements = router.advertisements
         self.subscriptions.bury = self.bury
+        self.subscriptions.turned = self._turned
         self.publications = publications
         self.seen: LastSeen = publications.seen
         self.seen.remembers = True  # who goes with a lost side may come back from another
@@ -98,10 +101,19 @@ class Tombstones(Quiet):
             return False
         self.buried += 1
         peer.buried = True
-        self.router.lost[peer] = burial = Burial(_unknown(peer))
+        held = bool(self.publications.held)
+        self.router.lost[peer] = burial = Burial(_unknown(peer), held, self.subscriptions.matcher())
         self._know_publishers()
         peer.out.undeliverable = burial.owed
         return True
+
+    def _turned(self, entry: SubscriptionEntry, peer: Peer) -> None:
+        """This side tells by now what was behind a lost one. (The entry may be withdrawn and its number given
+        to another while the tombstone stands.)"""
+        if (burial := self.router.lost.get(peer)) is not None:
+            burial.turned.add(len(burial.turned), entry.item.filter, entry.source.number)
+            burial.filters.append(entry.item.filter)
+            self.subscriptions.mentions.add(entry.item.filter)
 
     def _know_publishers(self) -> None:
         """Whoever comes from now on had not published before: an advertisement is confirmed when everybody
@@ -142,9 +154,11 @@ class Tombstones(Quiet):
             self.subscriptions.announcements.sync.check_all(now)
 
     def _forget(self, peer: Peer, now: float) -> None:
-        if self.router.lost.pop(peer, None) is None:
+        if (burial := self.router.lost.pop(peer, None)) is None:
             return
         peer.buried = False
+        for filter in burial.filters:
+            self.subscriptions.mentions.remove(filter)
         for entry in self.subscriptions.table.of(peer):
             self.subscriptions.forget(entry, peer, now)
         self.subscriptions.table.drop(peer)
@@ -214,7 +228,8 @@ class Tombstones(Quiet):
         """Also of those that have advertised and not published yet."""
         clients = self.core.numbered.values()
         publishers = [(client.id, client.incarnation) for client in clients if client.publishes]
-        return {source: self.seen.last.get(source, 0) for source in publishers}
+        last, held = self.seen.last, self.publications.held
+        return {source: max(last.get(source, 0), held.get(source, 0)) for source in publishers}
 
     def _watch(self, gather: Gather, marks: dict[Session, int], now: float) -> None:
         """Local publishers: how far each had come when the question arrived."""
