@@ -272,8 +272,8 @@ class Migration(Quiet):
             self._pass_on(hop, hop.ahead)
 
     def _pass_on(self, hop: MigrationHop, ahead: Peer) -> None:
-        """Behind it, what the target has withdrawn since: an update turns the advertisements round, and nobody
-        else would say that they have gone."""
+        """Behind it, what the target has withdrawn since: an update turns the advertisements round, and
+        nobody else would say that they have gone."""
         self.core.tell(hop.update, ahead)
         for moved in hop.update.advertisements:
             entry = self.advertisements.table.by_key.get((moved.origin, moved.serial))

@@ -189,8 +189,8 @@ class Moves(MovePreparation):
     def _leave_torn_path(self, state: MoveState, now: float) -> None:
         """At the mover: whoever can be reached by the path is through, and a part of it is lost. The turn may
         never have come to N; should those behind the tear have joined elsewhere, our two links close a cycle,
-        and we wait for a SyncDone that nobody can say. N takes the link's end for a broken one, or sends again
-        what it had sent."""
+        and we wait for a SyncDone that nobody can say. N takes the link's end for a broken one, or sends
+        again what it had sent."""
         old = self._peer(state.old)
         if not state.place and state.torn and not state.switched and old is not None and old.retiring:
             old.heir = None  # what only N knew of may be out of reach: it is given up, and not handed on

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from grapevine.filters.normal import Filter
 from grapevine.wire import decode_attributes
 from grapevine.wire.mesh import SoftReady
 from grapevine.wire.messages import Hello
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
-from overlay.data.reroute import Unsettled, reroute
+from overlay.data.reroute import Unsettled, cut, reroute, unsettled
 from overlay.links.handshake import SOFT
 from overlay.links.lane import Lane
 from overlay.links.session import Session
@@ -60,6 +61,7 @@ class Shortcuts(Quiet):
         self.table = WorkingTable(core, self.router, self.neighbourhoods.master, self.softs)
         if core.settings.overlay.delta > 1:
             self.router.choose = self.table.choose
+            self.router.subscriptions.left = self._left
         self.softs.refuses = self._refusal
         core.on(SoftReady, self.on_soft_ready)
 
@@ -196,9 +198,30 @@ class Shortcuts(Quiet):
                 self._tell("soft.demoted", soft, now, self._why(soft))
             soft.enter(Stage.STANDBY)
         self.table.rebuild()
+        self._cut_left(softs)
         reroute(softs, self._send_again)
         for soft in softs:
             self.on_removed(soft, now)
+
+    def _left(self, filter: Filter, before: Group, after: Group) -> None:
+        """A subscription has another path since: what is unsettled or waits on a link past its old one was
+        for it too, and no other copy was. That link's other end may still serve it; no next hop does."""
+        for soft in self.table.mapped.values():
+            if soft.out.unsettled and soft.leads(before.path) and not soft.leads(after.path):
+                if soft.left is None:
+                    soft.left = self.router.subscriptions.matcher()
+                soft.left.add(len(soft.left), filter, 0)
+
+    def _cut_left(self, softs: list[Soft]) -> None:
+        """Newer ones may have gone by the new path, and would make older ones their duplicates."""
+        for soft in softs:
+            left, soft.left = soft.left, None
+            if left is not None:
+                cut(
+                    one
+                    for one in unsettled(soft)
+                    if left.groups(decode_attributes(one.publication.attributes))
+                )
 
     def _why(self, soft: Soft) -> str:
         if self.barred(soft.path):

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from grapevine.wire.messages import Hello, Refuse
+from matching.interface import Matcher
 from overlay.behaviour import Quiet
 from overlay.core import Core
 from overlay.links.dialling import Dial
@@ -41,7 +42,7 @@ WAITING = frozenset((Stage.ACTIVATING, Stage.DRAINING))  # publications for it w
 
 
 class Soft(Remote):
-    __slots__ = ("back", "leaving", "path", "ready", "stage", "waits_for")
+    __slots__ = ("back", "leaving", "left", "path", "ready", "stage", "waits_for")
 
     def __init__(self, core: Core, broker: int, name: str, dialled: bool) -> None:
         super().__init__(core, Kind.SOFT, broker, name)
@@ -49,6 +50,8 @@ class Soft(Remote):
         self.path: tuple[int, ...] = ()  # the primary path from the dialler to the other, nearest first
         self.stage = Stage.STANDBY
         self.leaving = False  # closes when it has drained
+        # What led past here when publications for it were put on this link, and does not any more.
+        self.left: Matcher | None = None
         self.ready = False  # the other side takes publications
         self.waits_for: tuple[Remote, int] | None = None  # activating: the old hop and how far it must settle
         # Of an incoming link: the neighbour behind which the dialler is. What it sends is not for that

@@ -69,7 +69,6 @@ class Burial:
             return self.held
         return source in self.sides if isinstance(source, Peer) else bool(self.sides)
 
-
     def has_turned(self, source: Session | None, content: Attributes) -> bool:
         """Whether somebody who was behind the lost side, and is behind this one by now, wants it. It was sent
         here for the lost side, before they knew it there; nobody else will send it to that subscriber."""

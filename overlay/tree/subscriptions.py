@@ -19,7 +19,7 @@ from overlay.data.local import LocalSubscriptions
 from overlay.gather import Gather
 from overlay.links.session import Session
 from overlay.tree.advertisements import AdvertisementEntry, Advertisements
-from overlay.tree.anchors import Groups, onward
+from overlay.tree.anchors import Group, Groups, onward
 from overlay.tree.announcements import Announcement, Announcements
 from overlay.tree.covering import Announced
 from overlay.tree.peer import Peer, peers_of
@@ -51,9 +51,11 @@ class Subscriptions(Quiet):
         self.mentions = here.mentions  # of both
         self.announced: dict[Peer, Announced] = {}
         self.confirmed: dict[Peer, set[int]] = {}  # by neighbours whose links broke since
-        # Set by Tombstones: whether a lost side's are to stand for a while; and one of them is told by another.
+        # Set by Tombstones: whether a lost side's are to stand for a while; one of them is told by another.
         self.bury: Callable[[Peer], bool] = lambda peer: False
         self.turned: Callable[[SubscriptionEntry, Peer], None] = lambda entry, lost: None
+        # Set by Shortcuts: the anchor and path of one with this filter were others before.
+        self.left: Callable[[Filter, Group, Group], None] = lambda filter, before, after: None
         self._group: dict[int, int] = {}
         self._doubted: dict[SubscriptionEntry, list[tuple[Peer, Gather]]] = {}
 
@@ -154,8 +156,12 @@ class Subscriptions(Quiet):
     def _move(self, entry: SubscriptionEntry, now: float) -> None:
         """Another side, path or anchor."""
         assert isinstance(entry.source, Peer)
+        group = self._group.get(entry.number)  # None: it was a local client's
+        before = None if group is None else self.groups[group]
         self._exit(entry)
         self._enter(entry, entry.source)
+        if before is not None:
+            self.left(entry.item.filter, before, self.groups[self._group[entry.number]])
         for peer, announced in self.announced.items():
             if peer is entry.source:
                 announced.remove(entry.number, now)

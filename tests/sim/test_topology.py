@@ -1,0 +1,127 @@
+"""What seeds have found where the topology changes, told step by step: publishers that are relocated and
+brokers that move while somebody on their way fails."""
+
+from __future__ import annotations
+
+from grapevine.wire.identity import identify
+from grapevine.wire.mesh import MoveTurn
+from overlay.core import Core
+from overlay.relocate.migration import Migration
+from overlay.softlinks.move_commands import MoveCommands
+from overlay.tree.advertisements import Advertisements
+from tests.sim.stories import Story
+from tools.simulator.broker import BrokerHost
+from tools.simulator.clients import ClientHost
+from tools.simulator.tables import behaviour
+from tools.simulator.watcher import Aim
+
+
+def core_of(broker: BrokerHost) -> Core:
+    assert broker.core is not None
+    return broker.core
+
+
+def migration(broker: BrokerHost) -> Migration:
+    return behaviour(core_of(broker), Migration)
+
+
+def relocate(story: Story, publisher: ClientHost, source: int, target: int) -> None:
+    """Asks the publisher to move; back when its target has taken it."""
+    home, there = story.brokers[source], story.brokers[target]
+    client = core_of(home).clients[identify(publisher.name)]
+    path = tuple(identify(f"b{number}") for number in range(source, target + 1))
+    refused = migration(home).offer(client, path, there.name, (there.address,), home.clock())  # type: ignore[arg-type]
+    assert not refused
+    home.wake()
+    story.wait(lambda: bool(migration(there).hops))
+
+
+def whole(story: Story) -> bool:
+    """One tree, everything settled, and no move of a publisher under way."""
+    if any(broker.core is None or migration(broker).hops for broker in story.brokers):
+        return False
+    return story.oracle.reach.is_tree(len(story.brokers)) and all(core.ready for core in story.cores())
+
+
+def test_a_broker_given_up_while_its_publisher_moved_is_synchronised_again() -> None:
+    """Two brokers knew of the publisher in two versions, and each waited for the other's to go."""
+    story = Story(3).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    story.network.clog(story.link(0, 1), story.world.now + 5.0)
+    sender.publish({"x": 1})  # its session at the source stays until this is settled
+    relocate(story, sender, 0, 2)
+    story.brokers[0].pause(9.0)
+    story.run_for(9.5)
+    story.wait(lambda: whole(story))
+    sender.publish({"x": 2})
+    story.wait(lambda: sender.idle)
+    assert story.received(reader) == [1, 2] and not story.judged()
+
+
+def test_an_update_that_is_repeated_does_not_bring_a_withdrawn_advertisement_back() -> None:
+    """The publisher has gone from its target when the update comes to its source."""
+    story = Story(3).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    link = story.link(0, 1)
+    story.network.clog(link, story.world.now + 5.0)
+    sender.publish({"x": 1})  # its session at the source stays until this is settled
+    relocate(story, sender, 0, 2)
+    story.run_for(0.02)
+    sender.stop()
+    story.run_for(0.1)
+    story.network.break_connection(link, told=True, other_told=True)
+    tables = [behaviour(core, Advertisements).table for core in story.cores()]
+    story.wait(lambda: whole(story) and not any(tables), seconds=30.0)
+    assert not story.judged()
+
+
+def test_a_move_ends_whose_publisher_went_on_without_hearing_what_was_cut() -> None:
+    """The broker between is given up by both sides: the target's side completes in its place, and what the
+    source had sent is cut. When the update comes at last, the client does not listen there any more."""
+    story = Story(3).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    stays = story.subscribe(sender, "x > 100")
+    story.wait(lambda: subscription.confirmed and stays.confirmed)
+    story.brokers[1].pause(9.0)
+    sender.publish({"x": 1})
+    story.run_for(0.05)
+    relocate(story, sender, 0, 2)
+    story.run_for(0.02)
+    story.network.break_connection(story.link(1, 2), told=True, other_told=True)  # the target hears it first
+    story.run_for(9.0)
+    story.wait(lambda: whole(story) and sender.idle, seconds=40.0)
+    assert not story.judged()
+
+
+def test_what_waits_at_a_broker_that_moves_is_told_when_the_path_is_torn() -> None:
+    """b4 moves from b3 to b1, and b2 dies when the turn comes to it: b3 never hears of the move, and what was
+    published at b4 meanwhile has no way there any more."""
+    story = Story(5, delta=4).begin()
+    sender, reader = story.publisher("sender", 4), story.client("reader", 3)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    story.run_for(1.0)
+    mover = story.brokers[4]
+    commands = behaviour(core_of(mover), MoveCommands)
+    story.watcher.aim = Aim(MoveTurn.kind, False, 2)
+
+    def die(broker: BrokerHost, aim: Aim) -> bool:
+        story.crash(broker)
+        return True
+
+    story.watcher.on_aim = die
+    assert not commands.move(identify("b1"), mover.clock())
+    mover.wake()
+    story.wait(lambda: (state := commands.moves.state) is not None and state.turned)
+    for x in range(1, 11):
+        sender.publish({"x": x})
+        story.run_for(0.02)
+    assert not story.brokers[2].up
+    story.wait(lambda: sender.idle and commands.moves.moved == 1, seconds=60.0)
+    assert not story.judged()
+    assert story.oracle.excused["cut"] == 10 - len(story.received(reader))

@@ -1,0 +1,77 @@
+"""Routes while a lost side's subscriptions stand: what is for it is appended to its stream, to be cut."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from grapevine.filters import parse
+from grapevine.wire.messages import Subscription
+from matching.scan import Scan
+from overlay.core import Core
+from overlay.data.local import LocalSubscriptions
+from overlay.data.routes import Hops
+from overlay.links.readiness import Readiness
+from overlay.settings import CoreSettings
+from overlay.softlinks.excludes import Tap
+from overlay.tree.advertisements import Advertisements
+from overlay.tree.announcements import Announcements
+from overlay.tree.peer import Peer
+from overlay.tree.router import Burial, TreeRouter
+from overlay.tree.subscriptions import Subscriptions
+from overlay.tree.sync import Sync
+
+CONTENT = {"x": 1}
+
+
+@pytest.fixture
+def router() -> TreeRouter:
+    core = Core("here", 1, CoreSettings(), Random(0))
+    announcements = Announcements(Sync(Readiness()))
+    advertisements = Advertisements(announcements, Scan)
+    subscriptions = Subscriptions(advertisements, announcements, LocalSubscriptions(Scan), Scan)
+    router = TreeRouter(advertisements, subscriptions)
+    for behaviour in (announcements.sync, announcements, advertisements, subscriptions, router):
+        behaviour.attach(core)
+    return router
+
+
+def neighbour(router: TreeRouter, name: str, number: int, wants: bool = True) -> Peer:
+    peer = Peer(router.core, number, name)
+    if wants:
+        item = Subscription(number, 1, number, (number,), parse("x > 0"))
+        entry, _ = router.subscriptions.table.learn((number, 1), item, peer)
+        router.subscriptions._enter(entry, peer)
+    return peer
+
+
+def lose(router: TreeRouter, peer: Peer, source: Peer) -> Burial:
+    burial = router.lost[peer] = Burial(False, False, Scan())
+    burial.sides = {source: None}
+    return burial
+
+
+def test_a_lost_side_is_on_the_route_beside_links_that_only_count(router: TreeRouter) -> None:
+    """There is not one queue for each neighbour: candidates for soft links count what they would carry."""
+    living, lost, source = (neighbour(router, name, number) for number, name in enumerate("abc", 1))
+    lose(router, lost, source)
+
+    def choose(side: object, groups: object) -> Hops:
+        return (living,), (living.out.queue, Tap(), Tap())
+
+    router.choose = choose
+    peers, queues = router.hops(source, CONTENT)
+    assert peers == (living, lost)
+    assert queues is not None and any(queue is lost.out.queue for queue in queues)
+
+
+def test_what_comes_from_the_side_that_tells_it_now_is_for_the_lost_side(router: TreeRouter) -> None:
+    """A subscriber was behind `lost` and is behind `source` by now: what `source` had sent here for it,
+    before it knew, comes to nobody else."""
+    lost, source = neighbour(router, "lost", 1, wants=False), neighbour(router, "source", 2)
+    burial = lose(router, lost, source)
+    assert router.hops(source, CONTENT)[0] == ()
+    burial.turned.add(0, parse("x > 0"), source.number)
+    assert router.hops(source, CONTENT)[0] == (lost,)
+    assert router.hops(source, {"x": 0})[0] == ()
