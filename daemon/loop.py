@@ -94,10 +94,7 @@ class Loop:
         sources = self.watch.wait(self._timeout_ms())
         began = perf_counter()
         now = self.clock()
-        self._eager = False
-        for read in self.watch.readers(sources):
-            if read(now):
-                self._eager = True
+        self._eager = self.watch.read(sources, now)
         self.core.tick(now)
         if self.core.work(now):
             self._eager = True

@@ -101,6 +101,7 @@ class Sender:
         if wire.backlog:
             self._keep(wire, frame)
             return
+        self.wires.used.add(wire.socket)
         try:
             if wire.identity:
                 wire.socket.send(wire.identity, zmq.NOBLOCK | zmq.SNDMORE)

@@ -159,6 +159,7 @@ class Wires:
         self.by_number: dict[int, Wire] = {}
         self.backlogged: dict[Wire, None] = {}  # frames wait there for their socket
         self.gone: dict[Wire, None] = {}  # sending failed; the core is yet to be told
+        self.used = watch.used
         self._watch = watch
         self._monitors: dict[Wire, Socket] = {}
         self._number = 0
@@ -198,7 +199,10 @@ class Wires:
 
     def _breaks(self, wire: Wire, monitor: Socket, broken: Callable[[Wire, float], None]) -> Reader:
         def read(now: float) -> bool:
-            monitor.recv_multipart(zmq.NOBLOCK)
+            try:
+                monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return False
             broken(wire, now)
             return False
 

@@ -119,7 +119,7 @@ class Client(Session):
                 chunk.ids,
             )
             self.core.out.batch(link.number, deliver, chunk)
-            incoming.acknowledge()
+            self.carried()
 
     def _tell_dropped(self, link: Link, flows: bool) -> None:
         """Before what it gets next, else once in a while: who reads nothing need not hear of each loss."""

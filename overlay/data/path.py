@@ -122,20 +122,25 @@ class Publications(Quiet):
             self.stage(client, publications, record, now)
             client.touch()
             return
-        if flags & ASKS:
-            self._answerable(client, publications, record)
+        if flags & ASKS and self.adopted is None and self.whole():
+            routes = self._answerable(client, publications, routes, record)
         used: Used = []
         self.route_run(client, publications, source, used, routes, now)
         self.hold(used, client, record)
 
-    def _answerable(self, client: Client, publications: list[Publication], record: Settling) -> None:
+    def _answerable(
+        self, client: Client, publications: list[Publication], known: dict[bytes, Route], record: Settling
+    ) -> dict[bytes, Route]:
         """Requests that nobody here or behind any link has subscribed to are told at once. Nothing is said
         while a side is unknown, nor of what is sent again or is kept: somebody may be there, or may have
-        been."""
-        if self.adopted is None and self.whole():
-            asking = [p for p in publications if p.flags & (ASKS | RESENT | DURABLE) == ASKS]
-            alone = (p for p in asking if not self.route(client, p.attributes).fan.reaches)
-            record.cuts += cuts_of(alone, CUT_NO_RESPONDERS)
+        been. Returns the routes, which need not be looked for again."""
+        found = look_up(publications, known)
+        self._find_missing(client, publications, found)
+        routes = {p.attributes: route for p, route in zip(publications, found) if route is not None}
+        asking = (p for p in publications if p.flags & (ASKS | RESENT | DURABLE) == ASKS)
+        alone = (p for p in asking if not routes[p.attributes].fan.reaches)
+        record.cuts += cuts_of(alone, CUT_NO_RESPONDERS)
+        return routes
 
     def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         publications = batch.publications[repeated:] if repeated else batch.publications

@@ -108,6 +108,11 @@ class Lane:
         self.marks_timer = None
         self.touch()
 
+    def carried(self) -> None:
+        """Publications leave with the marks of now."""
+        self.incoming.acknowledge()
+        self.marks_at = self.core.now + MARKS_S
+
     def send_marks(self, link: Link) -> None:
         self.marks_at = self.core.now + MARKS_S
         marks = self.incoming.marks(self.session.epoch, self.cuts_seen)
@@ -139,7 +144,7 @@ def flush_batches(lane: Lane) -> None:
                 incoming.credit,
             )
             core.out.batch(link.number, _batch(lane.lane_number, head, chunk), chunk)
-            incoming.acknowledge()
+            lane.carried()
 
 
 def _batch(lane: int, head: tuple[int, int, int, int, int], chunk: Chunk) -> Batch:

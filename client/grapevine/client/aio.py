@@ -30,6 +30,8 @@ from grapevine.errors import Closed, Error, Timeout, Unreachable
 from grapevine.filters import Filter, Value
 
 D = TypeVar("D", bound=AsyncDurableSubscription)
+TIMER_S = 0.001  # after a deadline: it has passed then, whatever the clock's grain
+FEW = 16  # messages read at a time whose acknowledgement waits for a step of the event loop
 
 
 class connect:
@@ -87,9 +89,10 @@ class Client:
         self._engine = engine
         self._session = engine.session
         self._loop = asyncio.get_running_loop()
-        self._goals: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self._goals: dict[asyncio.Future[bool], Callable[[], bool]] = {}
         self._sources: list[int] = []
         self._planned = False  # a turn comes with the loop's next step
+        self._whole = False  # it reads, too
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._subscriptions: dict[int, Subscription] = {}
@@ -162,7 +165,7 @@ class Client:
         else:
             number = publish_in(session, context, attributes, payload, durable, sequence)
         if not self._planned:
-            self._plan()
+            self._plan_sending()
         return number
 
     async def flush(self, timeout: float | None = None, until: Until = "settled") -> None:
@@ -345,19 +348,16 @@ class Client:
             return True
         if self._stopped:
             raise Closed("the client is closed")
-        future: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[bool] = self._loop.create_future()
         self._goals[future] = goal
-        self._plan()
+        self._plan_sending()
+        timer = None if timeout is None else self._loop.call_later(timeout, _expire, future)
         try:
-            async with asyncio.timeout(timeout):
-                await future
-        except TimeoutError as error:
-            if isinstance(error, Error):
-                raise
-            return False
+            return await future
         finally:
-            self._goals.pop(future, None)
-        return True
+            del self._goals[future]
+            if timer is not None:
+                timer.cancel()
 
     def _reached(self) -> None:
         for future, goal in list(self._goals.items()):
@@ -365,7 +365,7 @@ class Client:
                 continue
             try:
                 if goal():
-                    future.set_result(None)
+                    future.set_result(True)
                 elif self._stopped:
                     future.set_exception(Closed("the client is closed"))
             except Error as error:
@@ -381,24 +381,54 @@ class Client:
     # --- the loop ---------------------------------------------------------------------------------
 
     def _plan(self) -> None:
+        """Something may have to be done: all of it with the loop's next step."""
+        self._whole = True
+        self._plan_sending()
+
+    def _plan_sending(self) -> None:
         if not self._planned and not self._stopped:
             self._planned = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
+        """Send, then read: readers that got a few messages have run by now, and what they published, a reply
+        for example, leaves with the acknowledgement or before it."""
         self._planned = False
         if self._stopped:
             return
-        more = self._engine.turn()
-        if self._session.incoming.touched:
+        self._engine.flush()
+        # The socket's descriptor tells of changes only: what is there now must be read now.
+        if self._whole or self._readable():
+            self._read()
+        else:
+            self._set_timer()
+
+    def _hear(self) -> None:
+        """The socket has something."""
+        if self._planned:
+            self._whole = True
+        else:
+            self._read()
+
+    def _read(self) -> None:
+        self._whole = False
+        engine, incoming = self._engine, self._session.incoming
+        taken = incoming.taken
+        more = engine.read()
+        if incoming.touched:
             self._wake_readers()
-        if self._engine.hopeless:
+        if engine.hopeless:
             for subscription in self._subscriptions.values():
                 subscription._reader.wake()
         if self._goals:
             self._reached()
-        # The socket's descriptor tells of changes only: what is there now must be read now.
-        if more or self._readable():
+        if not 0 < incoming.taken - taken <= FEW:
+            engine.flush()
+            more = more or self._readable()
+        elif not more:
+            self._plan_sending()
+            return
+        if more:
             self._plan()
         else:
             self._set_timer()
@@ -408,19 +438,26 @@ class Client:
         return any(int(link.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN for link in links)
 
     def _set_timer(self) -> None:
+        """One that goes off too early does no harm: the next one is set then."""
         deadline = self._engine.next_deadline()
+        if deadline is None:
+            return
         if self._timer is not None:
+            if self._timer.when() <= deadline + TIMER_S:
+                return
             self._timer.cancel()
-            self._timer = None
-        if deadline is not None:
-            self._timer = self._loop.call_later(max(deadline - monotonic(), 0.0) + 0.001, self._turn)
+        self._timer = self._loop.call_at(max(deadline, monotonic()) + TIMER_S, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        self._plan()
 
     def _watch(self) -> None:
         """The engine has another link."""
         self._unwatch()
         for link in self._engine.links():
             self._sources += [int(link.socket.fd), int(link.monitor.fd)]
-            self._loop.add_reader(self._sources[-2], self._plan)
+            self._loop.add_reader(self._sources[-2], self._hear)
             self._loop.add_reader(self._sources[-1], self._listen)
         if self._sources:
             self._listen()
@@ -433,3 +470,8 @@ class Client:
         for source in self._sources:
             self._loop.remove_reader(source)
         self._sources = []
+
+
+def _expire(future: asyncio.Future[bool]) -> None:
+    if not future.done():
+        future.set_result(False)

@@ -78,7 +78,7 @@ class Subscription:
         session = self._client._session
         session.consumed(count)
         if session.owes_credit:
-            self._client._plan()
+            self._client._plan_sending()
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         try:

@@ -61,6 +61,12 @@ class Engine:
 
     def turn(self) -> bool:
         """Do all that can be done now; True if there is more to read."""
+        more = self.read()
+        self.flush()
+        return more
+
+    def read(self) -> bool:
+        """Take what is there; True if there is more. What it asks for leaves with `flush`."""
         now = monotonic()
         if self.link is None and self._dial_at is not None and now >= self._dial_at:
             self._dial(now)
@@ -75,7 +81,6 @@ class Engine:
         self.session.tick(now)
         if self.session.events:
             self._act(now)
-        self.flush()
         return more
 
     def links(self) -> list[Link]:

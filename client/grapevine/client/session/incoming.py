@@ -21,6 +21,8 @@ from grapevine.wire.messages import Deliver, Marks, Publication
 
 TARGETS = 4_096  # lists of subscriptions whose readers are remembered
 NAMES = 65_536  # publishers whose names are remembered
+MARKS_S = 0.002  # that marks wait for more, at most
+PRESSING = 8  # or until this part of the window has come
 
 
 class AttachmentGap(NamedTuple):
@@ -71,6 +73,7 @@ class Incoming:
         "subscriptions",
         "taken",
         "acknowledged",
+        "marks_at",
         "touched",
         "window",
     )
@@ -78,6 +81,7 @@ class Incoming:
     def __init__(self, window: int, deliver: Callable[[list[Message]], None] | None) -> None:
         self.window = window
         self.taken = self.acknowledged = 0
+        self.marks_at: float | None = None  # they wait until then
         self.credit = self.credit_granted = 0
         self.queued = self.consumed = 0  # entries put into queues, entries read from them, ever
         self.repeated = 0  # duplicates dropped here
@@ -113,6 +117,7 @@ class Incoming:
     def restart(self) -> None:
         """A new epoch; `Attach` announced the free window."""
         self.taken = self.acknowledged = 0
+        self.marks_at = None
         self.credit = self.credit_granted = self.free
 
     def made_anew(self, gap: AttachmentGap) -> list[SubscriptionState]:
@@ -128,8 +133,20 @@ class Incoming:
         grown = self.credit - self.credit_granted
         return self.taken != self.acknowledged or grown * 4 >= self.window
 
+    def marks_wait(self, now: float, publishes: bool) -> bool:
+        """Whether marks that are owed may leave later: who answers each message with a publication
+        acknowledges several messages at once."""
+        if (self.taken - self.acknowledged) * PRESSING >= self.window:
+            return False
+        if self.marks_at is None:
+            if not publishes:
+                return False
+            self.marks_at = now + MARKS_S
+        return now < self.marks_at
+
     def marks(self, epoch: int, cuts_seen: int) -> Marks:
         """They leave now."""
+        self.marks_at = None
         self.acknowledged, self.credit_granted = self.taken, self.credit
         return Marks(epoch, self.taken, self.taken, self.credit, cuts_seen=cuts_seen)
 

@@ -289,18 +289,24 @@ class Session:
         return advertisement
 
     def flush_out(self, now: float = 0.0) -> None:
-        """What has gathered since the last call leaves: acknowledgements, then publications."""
+        """What has gathered since the last call leaves: publications, for which somebody may wait, then
+        acknowledgements."""
         here = self.moving.here
         self.moving.flush()
         if self.state != State.ATTACHED:
             return
         self.out += self.durables.outgoing(now)
         assert self._epoch is not None
-        if self.incoming.owes_marks() or (here and self.cuts.seen != self.cuts.acknowledged):
-            self.out.append(self.incoming.marks(self._epoch, self.cuts.acknowledge() if here else 0))
-        if self._draining or not here or self.moving.paused or self.handover.publishing_paused:
-            return
-        self.out += self.outgoing.batches(self._epoch, self.advertised.held_from())
+        sent = self.outgoing.sent
+        if here and not (self._draining or self.moving.paused or self.handover.publishing_paused):
+            self.out += self.outgoing.batches(self._epoch, self.advertised.held_from())
+        incoming, cuts = self.incoming, here and self.cuts.seen != self.cuts.acknowledged
+        if cuts or (incoming.owes_marks() and not incoming.marks_wait(now, self.outgoing.sent > sent)):
+            self._send_marks(here)
+
+    def _send_marks(self, here: bool) -> None:
+        assert self._epoch is not None
+        self.out.append(self.incoming.marks(self._epoch, self.cuts.acknowledge() if here else 0))
 
     # --- advertisements and subscriptions ---------------------------------------------------------
 
@@ -468,7 +474,7 @@ class Session:
         if self.state == State.ATTACHING:
             deadlines.append(self._attach_at + self.settings.attach_s)
         elif self.state == State.ATTACHED:
-            deadlines += [self._silence.deadline(), self.durables.deadline()]
+            deadlines += [self._silence.deadline(), self.durables.deadline(), self.incoming.marks_at]
         return min((each for each in deadlines if each is not None), default=None)
 
     def tick(self, now: float) -> None:
@@ -487,6 +493,8 @@ class Session:
     def close(self) -> None:
         """Says good-bye. Nothing more is taken or sent."""
         if self.state == State.ATTACHED:
+            if self.incoming.marks_at is not None:
+                self._send_marks(self.moving.here)
             self.out.append(wire.Detach())
         self.moving.close()
         self.channels.close()
