@@ -41,7 +41,7 @@ class Watch:
             descriptor = self._descriptors.pop(source)
             del self._sources[descriptor]
             self._epoll.unregister(descriptor)
-            self.used.discard(source)  # type: ignore[arg-type]
+            self.used.discard(source)
 
     def wait(self, timeout_ms: int) -> list[Socket | int]:
         """Who has something to read, perhaps."""
