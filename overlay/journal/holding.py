@@ -113,6 +113,11 @@ class Holding(Quiet):
             self._advertise(client, source)
             self.journal.hold(fresh)
         self.journal.wait(OnDisk(held, before))
+        if self.replay.holds(source):
+            held.stranded = True
+            held.pending += 1  # until they have gone out behind the older ones
+            self.replay.hold_back(source, publications)
+            return [], held
         return publications, held
 
     def _last(self, source: Source) -> int:

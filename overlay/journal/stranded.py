@@ -2,12 +2,16 @@
 
 Custody has them. After a while everything of that publisher that is in custody goes out once more, marked as
 sent before; where it was delivered it is recognised. What is cut again is stranded again.
+
+Until then nothing newer of that publisher leaves: behind a side that has come back it would be
+there first, and the older ones could never be delivered in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from math import inf
 
 from grapevine.wire.messages import CUT_LINK_LOST, CUT_ROTTEN, RESENT, Publication
 from overlay.core import Core
@@ -48,13 +52,24 @@ class Replay:
         self.done: Callable[[Source], None] = lambda source: None
         self.sides: dict[Source, Session] = {}  # those who have something stranded
         self._under_way: set[Source] = set()
+        self._again: set[Source] = set()  # something was stranded since the replay under way has begun
+        self._held_back: dict[Source, list[Publication]] = {}  # newer than what is stranded, in order
         self.replayed = 0
 
     def strand(self, source: Source, side: Session) -> None:
         """Something of this publisher is stranded."""
+        if source in self._under_way:
+            self._again.add(source)
         if source not in self.sides:
             self.sides[source] = side
             self._plan(source)
+
+    def holds(self, source: Source) -> bool:
+        """Whether newer ones of this publisher have to wait."""
+        return source in self.sides and (source not in self._under_way or source in self._again)
+
+    def hold_back(self, source: Source, publications: list[Publication]) -> None:
+        self._held_back.setdefault(source, []).extend(publications)
 
     def _plan(self, source: Source) -> None:
         after_s = self.core.settings.links.lost_after_s
@@ -64,7 +79,9 @@ class Replay:
         side = self.sides.get(source)
         if side is None or source in self._under_way:
             return
-        pieces = list(self.journal.contents.custody.held.get(source, ()))
+        held_back = self._held_back.get(source, [])
+        newer = held_back[0].sequence if held_back else inf
+        pieces = [held for held in self.journal.contents.custody.held.get(source, ()) if held.first < newer]
         if not self.core.ready or any(
             held.position + held.items - 1 > self.journal.persisted for held in pieces
         ):
@@ -73,8 +90,8 @@ class Replay:
         self._under_way.add(source)
         record = Again(side, self, source)
         used: Used = []
-        for held in pieces:
-            run = self._read(held, now)
+        runs = ([p for p in self._read(held, now) if p.sequence < newer] for held in pieces)
+        for run in chain(runs, [self._held_back.pop(source, [])]):
             known = side.routes.at(self.path.local.generation)
             self.path.route_run(side, run, source, used, known, now)
             self.replayed += len(run)
@@ -96,7 +113,8 @@ class Replay:
 
     def finish(self, source: Source, cut: bool) -> None:
         self._under_way.discard(source)
-        if cut:
+        if cut or source in self._again:
+            self._again.discard(source)
             self._plan(source)
         else:
             self.sides.pop(source, None)
