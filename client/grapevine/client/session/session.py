@@ -62,8 +62,7 @@ class Session:
         self.advertised = Advertised()
         self.durables = DurableReaders(self.incoming.names)
         self.requests = Requests()
-        self.broker = 0
-        self.broker_name = ""
+        self.broker, self.broker_name = 0, ""
         self.addresses: tuple[str, ...] = ()  # other brokers to try
         self.journal = False  # the broker's: without one nothing is ever persisted
         self.cuts = Cuts()
@@ -87,10 +86,9 @@ class Session:
 
     def link_up(self, now: float) -> None:
         """The transport reaches a broker, known or not."""
-        if self.state == State.CLOSED:
-            return
-        self._draining = False
-        self._attach(now)
+        if self.state != State.CLOSED:
+            self._draining = False
+            self._attach(now)
 
     def link_down(self, now: float) -> None:
         if self.state != State.CLOSED:
@@ -103,12 +101,9 @@ class Session:
         self._proposed = self.moving.propose()
         self._attach_at = now
         self._silence.heard(now)
-        resume = None
-        if self._epoch is not None:
-            taken = self.incoming.taken
-            resume = wire.Resume(self._epoch, taken, taken)
-        window = max(self.incoming.free, 1)
-        self.out.append(greeting(self, self._proposed, window, resume, main=True))
+        taken = self.incoming.taken
+        resume = None if self._epoch is None else wire.Resume(self._epoch, taken, taken)
+        self.out.append(greeting(self, self._proposed, max(self.incoming.free, 1), resume, main=True))
 
     def say(self, message: wire.Message) -> None:
         if self.state == State.ATTACHED:
@@ -276,8 +271,7 @@ class Session:
         self._sequence = sequence
 
     def _allowed(self, packed: bytes, attributes: Mapping[str, Value], payload: bytes) -> AdvertisementState:
-        if self.state == State.CLOSED:
-            raise Closed("the client is closed")
+        self._check_open()
         check_payload(payload)
         check_attributes(packed, attributes)
         advertisement = self.advertised.find(packed)
@@ -289,8 +283,7 @@ class Session:
         return advertisement
 
     def flush_out(self, now: float = 0.0) -> None:
-        """What has gathered since the last call leaves: publications, for which somebody may wait, then
-        acknowledgements."""
+        """What has gathered leaves: publications, for which somebody may wait, then acknowledgements."""
         here = self.moving.here
         self.moving.flush()
         if self.state != State.ATTACHED:
@@ -305,8 +298,7 @@ class Session:
             self._send_marks(here)
 
     def _send_marks(self, here: bool) -> None:
-        assert self._epoch is not None
-        self.out.append(self.incoming.marks(self._epoch, self.cuts.acknowledge() if here else 0))
+        self.out.append(self.incoming.marks(self._epoch or 0, self.cuts.acknowledge() if here else 0))
 
     # --- advertisements and subscriptions ---------------------------------------------------------
 
