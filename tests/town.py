@@ -52,6 +52,7 @@ class Town:
         self.locations: dict[str, tuple[float, ...]] = {}
         self.now = 100.0
         self.validates = True
+        self.drive_version = 1  # of the channel, that the driver knows
         self.disks = memory_disks()
         self.kept: dict[str, dict[str, dict[str, bytes]]] = {}  # broker -> its records
         self.cores: dict[str, Core] = {}
@@ -263,10 +264,11 @@ class Town:
 
     def drive(self, commit: bool = True, rows: int = 1) -> Plan | None:
         """One execution: each set gets a row for each new report above its parameter."""
+        version = self.drive_version
         if "driver" not in self.sessions:
             self.attach("driver", "back")
         lease = body_of(self.ask("serve", Serve("d", 1)).body, Serving).lease
-        answer = self.ask("plan", PlanAsk(lease, "Near", 1))
+        answer = self.ask("plan", PlanAsk(lease, "Near", version))
         if answer.outcome != "done":
             assert answer.outcome == "idle", answer
             return None
@@ -274,7 +276,7 @@ class Town:
         (_, after, up_to) = plan.cuts[0]
         read = body_of(self.ask("rows", RowsAsk("Reports", after, up_to, 1 << 20)).body, Rows)
         ids = [msgspec.msgpack.decode(row.attributes)["id"] for _, row in read.rows]
-        sets = body_of(self.ask("sets", SetsAsk("Near", 1, plan.generation)).body, Sets)
+        sets = body_of(self.ask("sets", SetsAsk("Near", version, plan.generation)).body, Sets)
         runs = []
         for be, form in sets.sets:
             (low,) = msgspec.msgpack.decode(form)
@@ -283,9 +285,9 @@ class Town:
             ]
             if found:
                 runs.append((be, found))
-        assert self.ask("put", Put(lease, "Near", 1, plan.execution, 7, 0, runs)).outcome == "done"
+        assert self.ask("put", Put(lease, "Near", version, plan.execution, 7, 0, runs)).outcome == "done"
         if commit:
-            assert self.ask("commit", Commit(lease, "Near", 1, plan.execution, 7, 1)).outcome == "done"
+            assert self.ask("commit", Commit(lease, "Near", version, plan.execution, 7, 1)).outcome == "done"
         return plan
 
 

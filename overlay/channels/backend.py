@@ -6,6 +6,7 @@ keeps its back-end subscriptions for a while: it comes back, or its subscribers 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from grapevine.wire.channels import (
 )
 from grapevine.wire.driving import STATE, Plan
 from grapevine.wire.messages import Message
-from grapevine.wire.parameters import canonical, set_id, take_set
+from grapevine.wire.parameters import canonical, read_canonical, set_id, take_set
 from overlay.behaviour import Quiet, Status
 from overlay.channels.executions import store_name
 from overlay.channels.interest import BackendSubscription
@@ -188,7 +189,7 @@ class BackEnd(Quiet):
         else:
             return fresh, 0
         after = min(after, fresh)
-        oldest = self.store.executions.oldest(channel)
+        oldest = next((execution for _, execution, _ in self._executions(known)), executed + 1)
         lost = max(oldest - execution_of(after) - 1, 0)
         return (position(oldest - 1), lost) if lost else (after, 0)
 
@@ -245,14 +246,13 @@ class BackEnd(Quiet):
         known = self.store.interest.by_be.get(be)
         if known is None:
             return [], max(after, position(up_to)), 0
-        store = store_name(known.kept.channel, known.kept.version)
         found: list[tuple[int, bytes]] = []
         size = 0
         most = min(most, PIECE_BYTES)
-        for execution in self.store.results.executions(store):
+        for store, execution, at_the_time in self._executions(known):
             if not execution_of(after) <= execution <= up_to:
                 continue
-            for number, row in enumerate(self.store.results.read(store, execution, be), 1):
+            for number, row in enumerate(self.store.results.read(store, execution, at_the_time), 1):
                 at = position(execution, number)
                 if at <= after:
                     continue
@@ -261,6 +261,32 @@ class BackEnd(Quiet):
                 found.append((at, row))
                 size += len(row)
         return found, max(after, position(up_to)), size
+
+    def _executions(self, known: BackendSubscription) -> Iterator[tuple[str, int, int]]:
+        """(where, execution, id at the time), rising: executions count on when a channel is replaced."""
+        kept = known.kept
+        for version, be in (*kept.earlier, (kept.version, known.be)):
+            store = store_name(kept.channel, version)
+            for execution in self.store.results.executions(store):
+                yield store, execution, be
+
+    # --- a channel is replaced ----------------------------------------------------------------------------
+
+    def replaced(self, old: Channel, new: Channel, now: float) -> None:
+        """Sets whose values the new version takes go on in it; brokers ask again for all, and hear of those
+        that do not."""
+        for known in list(self.store.interest.by_be.values()):
+            kept = known.kept
+            if (kept.channel, kept.version) != (old.name, old.version) or kept.left:
+                continue
+            names = [parameter.name for parameter in old.parameters]
+            try:
+                given = dict(zip(names, read_canonical(old.parameters, kept.form)))
+                form = canonical(take_set(new.parameters, given))
+            except ParameterError:
+                continue
+            self.store.interest.replace(known, set_id(new.name, new.version, form), new.version, form, now)
+        self.troubled(new.name, "replaced", f"channel {new.name} has version {new.version} now")
 
     # --- what it looks like -------------------------------------------------------------------------------
 

@@ -73,16 +73,21 @@ class Executions:
             self.results.drop(store_name(channel.name, channel.version), 2**62, executed)
 
     def begin(self, channel: Channel) -> None:
-        """A channel that is new or other: from here on rows are new to it; an open plan is void."""
+        """A channel that is new or other: from here on rows are new to it, or from where its version before
+        has come; an open plan is void."""
         progress = self.progress.setdefault(channel.name, Progress())
-        progress.cuts = {dataset: self.log.end(dataset) for dataset in channel.new}
+        progress.cuts = {each: progress.cuts.get(each, self.log.end(each)) for each in channel.new}
         self._note(channel.name)
         self._void(channel.name)
 
     def end(self, channel: Channel) -> None:
         """The channel is dropped: its results go. Its number goes on if it comes again."""
         self._void(channel.name)
-        self.drop_results(store_name(channel.name, channel.version), 2**62)
+        for version in range(1, channel.version + 1):
+            self.drop_results(store_name(channel.name, version), 2**62)
+        if (progress := self.progress.get(channel.name)) is not None:
+            progress.cuts = {}
+            self._note(channel.name)
 
     def _void(self, channel: str) -> None:
         if self.plans.pop(channel, None) is not None:
@@ -148,20 +153,16 @@ class Executions:
 
     # --- keeping ------------------------------------------------------------------------------------------
 
-    def oldest(self, channel: Channel) -> int:
-        """The first execution whose results are kept; the next one if none is."""
-        kept = self.results.executions(store_name(channel.name, channel.version))
-        return kept[0] if kept else self.progress.get(channel.name, Progress()).executed + 1
-
     def expire(self, now: float) -> None:
         """Results and rows that are older than they are to be kept."""
         for channel in self.catalog.channels.values():
-            store = store_name(channel.name, channel.version)
-            times = self.times.get(store, {})
             last = 0 if channel.new else self.progress[channel.name].executed  # is compared with
-            gone = [e for e, at in times.items() if at < now - channel.keep_s and e != last]
-            if gone:
-                self.drop_results(store, max(gone))
+            for version in range(1, channel.version + 1):
+                store = store_name(channel.name, version)
+                times = self.times.get(store, {})
+                gone = [e for e, at in times.items() if at < now - channel.keep_s and e != last]
+                if gone:
+                    self.drop_results(store, max(gone))
         for name, dataset in self.catalog.datasets.items():
             if dataset.fed:
                 self._trim(name, dataset.keep_s, now)

@@ -65,6 +65,7 @@ class Feeds(Quiet):
         self.fed = 0
         self._numbers: dict[int, str] = {}  # of subscriptions -> dataset
         self._last: dict[str, dict[tuple[int, int], int]] = {}  # dataset -> publisher -> its last number
+        self._filters: dict[str, str] = {}
         self._number = 0
 
     def attach(self, core: Core) -> None:
@@ -78,18 +79,25 @@ class Feeds(Quiet):
             self.begin(dataset, now)
 
     def begin(self, dataset: Dataset, now: float, confirmed: Callable[[float], None] | None = None) -> None:
-        """Subscribe for a dataset; `confirmed` when every broker that must know does."""
-        if not dataset.fed or dataset.name in self._numbers.values():
+        """Subscribe for a dataset, or anew if its filter is another now; `confirmed` when every broker that
+        must know does."""
+        before = [number for number, name in self._numbers.items() if name == dataset.name]
+        if not dataset.fed or (before and self._filters[dataset.name] == dataset.filter):
             if confirmed is not None:
                 confirmed(now)
             return
-        self._last[dataset.name] = last_numbers(self.store.log, dataset.name)
+        self._filters[dataset.name] = dataset.filter
+        if not before:
+            self._last[dataset.name] = last_numbers(self.store.log, dataset.name)
         self._number += 1
         self._numbers[self._number] = dataset.name
         gather = Gather(lambda gather, later: confirmed(later) if confirmed is not None else None)
         key = self.registry.subscribe(self.client, parse(dataset.filter), self._number, gather, now)
         self.client.subscriptions[self._number] = key
         gather.start(now)
+        for number in before:
+            del self._numbers[number]
+            self.registry.unsubscribe(self.client, self.client.subscriptions.pop(number), now)
 
     def end(self, dataset: str, now: float) -> None:
         for number, name in list(self._numbers.items()):
@@ -97,6 +105,7 @@ class Feeds(Quiet):
                 del self._numbers[number]
                 self.registry.unsubscribe(self.client, self.client.subscriptions.pop(number), now)
         self._last.pop(dataset, None)
+        self._filters.pop(dataset, None)
         self.store.log.drop(dataset)
 
     def _take(self, publications: list[Publication], ids: list[bytes]) -> bool:

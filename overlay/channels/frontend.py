@@ -426,7 +426,9 @@ class FrontEnd(Quiet):
     def on_troubled(self, session: Session, message: ChannelTroubled, now: float) -> None:
         for mine in list(self.by_client.values()):
             for fe in list(mine.values()):
-                if fe.channel == message.channel:
+                if fe.channel == message.channel and message.outcome == "replaced":
+                    self._ask(fe)  # it goes on after its position, or hears that it cannot
+                elif fe.channel == message.channel:
                     self.core.tell(ChannelState(fe.number, message.outcome, text=message.text), fe.client)
                     if message.outcome == "ended":
                         self._remove(fe, now)

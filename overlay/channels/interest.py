@@ -2,7 +2,9 @@
 
 All brokers' wishes for one set are one back-end subscription (BAD 3.1). A set enters with the next
 *generation* and leaves with one; a plan names a generation, so that an execution that runs again runs for the
-same sets. A subscriber with a name keeps its set while it is away, by its cursor.
+same sets. A subscriber with a name keeps its set while it is away, by its cursor. When a channel is replaced
+its sets go over to the new version, if that takes their values: under another id, which knows where the
+results of before are.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     form: bytes
     entered: int
     left: int = 0  # generation; 0: it is there
+    earlier: tuple[tuple[int, int], ...] = ()  # (version, id) that it had before, the oldest first
 
 
 class Cursor(msgspec.Struct, array_like=True, gc=False):
@@ -62,7 +65,9 @@ class Interest:
             if (known := self.by_be.get(int(be))) is not None:
                 known.cursors[subscriber] = cursor
 
-    def enter(self, be: int, channel: str, version: int, form: bytes) -> BackendSubscription | None:
+    def enter(
+        self, be: int, channel: str, version: int, form: bytes, earlier: tuple[tuple[int, int], ...] = ()
+    ) -> BackendSubscription | None:
         """The set's subscription, in the table from now on; None if another set has this id."""
         known = self.by_be.get(be)
         if known is not None and (known.kept.channel, known.kept.version, known.kept.form) != (
@@ -73,7 +78,7 @@ class Interest:
             return None
         if known is None or known.kept.left:
             self.generation += 1
-            kept = Kept(channel, version, form, self.generation)
+            kept = Kept(channel, version, form, self.generation, 0, earlier)
             if known is None:
                 known = self.by_be[be] = BackendSubscription(be, kept)
             known.kept = kept
@@ -91,6 +96,20 @@ class Interest:
             self.records.put(f"set/{be}", msgspec.msgpack.encode(known.kept))
         else:
             self.forget(be)
+
+    def replace(self, known: BackendSubscription, be: int, version: int, form: bytes, now: float) -> None:
+        """The set goes on as another one; the old id stays until the brokers that have it let go."""
+        kept, there = known.kept, self.by_be.get(be)
+        new = self.enter(be, kept.channel, version, form, (*kept.earlier, (kept.version, known.be)))
+        if new is None:
+            return
+        if new is there and new.kept.earlier:  # two sets are one now: what each had before is not the other's
+            new.kept = msgspec.structs.replace(new.kept, earlier=())
+            self.records.put(f"set/{be}", msgspec.msgpack.encode(new.kept))
+        new.brokers |= known.brokers
+        for subscriber, cursor in list(known.cursors.items()):
+            self.move_cursor(be, subscriber, cursor.position, now)
+            self.drop_cursor(known.be, subscriber)
 
     def forget(self, be: int) -> None:
         known = self.by_be.pop(be)

@@ -10,7 +10,7 @@ import msgspec
 from grapevine.errors import ChannelError
 from grapevine.filters import parse
 from grapevine.wire.catalog import Channel, Dataset
-from grapevine.wire.driving import STATE
+from grapevine.wire.driving import LEASE_S, STATE
 from grapevine.wire.messages import Answer, Command
 from overlay.behaviour import Quiet
 from overlay.channels.desk import DriverDesk
@@ -93,8 +93,8 @@ class ChannelVerbs(Quiet):
     # --- changes ------------------------------------------------------------------------------------------
 
     def on_create(self, link: Link, command: Command, now: float) -> None:
-        assert self.desk is not None and self.feeds is not None
-        feeds, store = self.feeds, self.desk.store
+        assert self.desk is not None
+        store = self.desk.store
         given = msgspec.json.decode(str(command.arguments["definitions"]), type=Definitions)
         for dataset in given.datasets:
             parse(dataset.filter or "true")  # before anything has changed
@@ -102,26 +102,35 @@ class ChannelVerbs(Quiet):
         if command.arguments.get("dry_run"):
             trial = msgspec.convert(msgspec.to_builtins(store.catalog), type(store.catalog))
             changed = trial.create(given.datasets, given.channels, replace)
-            self._answer(link, command, "ok", {"changed": changed})
-            return
+        else:
+            changed = self.create(given, replace, now)
+        self._answer(link, command, "ok", {"changed": changed})
+
+    def create(self, given: Definitions, replace: bool, now: float) -> list[str]:
+        """What is new or other now."""
+        assert self.desk is not None and self.feeds is not None
+        feeds, store = self.feeds, self.desk.store
+        before = dict(store.catalog.channels)
         changed = store.catalog.create(given.datasets, given.channels, replace)
         for dataset in given.datasets:
             feeds.begin(dataset, now)
-        for channel in given.channels:
-            if channel.name in changed:
-                store.executions.begin(store.catalog.channels[channel.name])
+        for name in [channel.name for channel in given.channels if channel.name in changed]:
+            store.executions.begin(store.catalog.channels[name])
+            if name in before:
+                self.desk.backend.replaced(before[name], store.catalog.channels[name], now)
         store.note_catalog()
-        self._answer(link, command, "ok", {"changed": changed})
+        return changed
 
     def on_drop(self, link: Link, command: Command, now: float) -> None:
         assert self.desk is not None
         store, name = self.desk.store, str(command.arguments["name"])
         channel = store.catalog.channel(name)
-        users = [k for k in store.interest.by_be.values() if k.kept.channel == name and k.wanted]
+        held = [k for k in store.interest.by_be.values() if k.kept.channel == name]
+        users = [k for k in held if k.wanted and k.kept.version == channel.version]
         if users and not command.arguments.get("force"):
             raise ChannelError(f"channel {name} has {len(users)} subscriptions: --force ends them")
         store.catalog.drop_channel(name)
-        for known in users:
+        for known in held:
             store.interest.forget(known.be)
         store.executions.end(channel)
         store.note_catalog()
@@ -145,8 +154,10 @@ class ChannelVerbs(Quiet):
 
     def _driver(self, now: float) -> dict[str, Any]:
         assert self.desk is not None
-        none_s = None if self.desk.driver else round(now - self.desk.since, 1)
-        return {"driver": self.desk.driver or None, "no_driver_for_s": none_s}
+        desk = self.desk
+        none_s = None if desk.driver else round(now - desk.since, 1)
+        silent_s = round(now - (desk.until - LEASE_S), 1) if desk.driver else None
+        return {"driver": desk.driver or None, "no_driver_for_s": none_s, "driver_silent_s": silent_s}
 
     def _row(self, channel: Channel, now: float) -> dict[str, Any]:
         assert self.desk is not None

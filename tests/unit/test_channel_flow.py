@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from grapevine.client.session import Session
@@ -11,7 +12,11 @@ from grapevine.errors import ChannelError, ParameterError
 from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChannel
 from grapevine.wire.driving import PlanAsk, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
-from tests.town import Town, founded, ids, publish, subscribe
+from grapevine.wire.messages import Command
+from grapevine.wire.parameters import Parameter
+from overlay.channels.verbs import ChannelVerbs, Definitions
+from overlay.links.session import Kind
+from tests.town import CHANNEL, FEED, Town, founded, ids, publish, subscribe
 
 
 @pytest.fixture
@@ -279,6 +284,13 @@ def test_what_cannot_be_sent_is_refused_at_once(town: Town, value: Any) -> None:
     assert not session.channels.by_number
 
 
+@pytest.mark.parametrize(("name", "after"), [("x" * 300, None), ("Near", -5), ("Near", 2**70)])
+def test_what_the_broker_could_not_read_is_not_sent(town: Town, name: str, after: int | None) -> None:
+    session = town.attach("ann", "edge")
+    with pytest.raises(ChannelError):
+        session.channels.subscribe(name, {"low": 1}, after, town.now, 5.0)
+
+
 def test_two_subscriptions_to_one_set_go_on_after_the_one_that_is_behind(town: Town) -> None:
     town.attach("ann", "edge")
     quick, slow = subscribe(town, "ann", 0), subscribe(town, "ann", 0)
@@ -310,3 +322,93 @@ def test_one_of_two_subscriptions_to_one_set_ends(town: Town) -> None:
     town.drive()
     town.attach("ann", "edge", Session("ann", 99))
     assert ids(town, "ann", subscribe(town, "ann", 0)) == [2], "the other's position is still known"
+
+
+def replace(
+    town: Town, *parameters: Parameter, sql: str = "SELECT id FROM Reports WHERE id > :low AND 1 = 1"
+) -> None:
+    """As `pubctl channel create --replace` asks for it."""
+    changed = msgspec.structs.replace(CHANNEL, sql=sql, parameters=parameters or CHANNEL.parameters)
+    text = msgspec.json.encode({"datasets": [], "channels": [changed]}).decode()
+    core = town.cores["back"]
+    core.link_up(9_999_999, "admin", Kind.ADMIN, town.now)
+    core.receive(9_999_999, Command(1, "channel.create", {"definitions": text, "replace": True}), town.now)
+    core.link_down(9_999_999, town.now)
+    town.run(0.1)
+
+
+def test_a_channel_that_is_replaced_goes_on(town: Town) -> None:
+    """Who is there, who is behind and who is away have every row of both versions, once."""
+    for name in ("ann", "bob", "eve"):
+        town.attach(name, "edge")
+    ann, bob, eve = (subscribe(town, name, 0) for name in ("ann", "bob", "eve"))
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == ids(town, "bob", bob) == ids(town, "eve", eve) == [1]
+    town.run(2.0)
+    town.cut("eve")
+    publish(town, 2)
+    town.drive()
+    assert ids(town, "ann", ann) == [2]
+    publish(town, 3)  # no execution of the old version sees it
+    replace(town)
+    town.drive_version = 2
+    plan = town.drive()
+    assert plan is not None and (plan.version, plan.execution) == (2, 3)
+    assert ids(town, "ann", ann) == [3] and ids(town, "bob", bob) == [2, 3]
+    town.attach("eve", "back", Session("eve", 77))
+    assert ids(town, "eve", subscribe(town, "eve", 0)) == [2, 3]
+    town.run(60.0)
+    assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 1, "the old one is gone"
+    town.crash("back")
+    for name in ("driver", "eve"):
+        del town.sessions[name]
+    town.run(1.0)
+    town.start("back")
+    town.run(10.0)
+    publish(town, 4)
+    town.drive()
+    assert ids(town, "ann", ann) == [4]
+
+
+def test_values_that_a_new_version_does_not_take_end_the_subscription(town: Town) -> None:
+    town.attach("ann", "edge")
+    town.attach("bob", "edge")
+    ann, bob = subscribe(town, "ann", 3), subscribe(town, "bob", 30)
+    replace(town, Parameter("low", "bigint", maximum=10))
+    assert ann.error is None and isinstance(bob.error, ParameterError) and "at most 10" in str(bob.error)
+    publish(town, 5)
+    town.drive_version = 2
+    town.drive()
+    assert ids(town, "ann", ann) == [5]
+
+
+def test_two_sets_that_become_one_lose_only_what_they_had_not_taken_before(town: Town) -> None:
+    states = {}
+    for name, low in (("ann", 11), ("bob", 14)):
+        town.attach(name, "edge")
+        states[name] = subscribe(town, name, low)
+    publish(town, 12)
+    town.drive()
+    assert ids(town, "ann", states["ann"]) == [12] and ids(town, "bob", states["bob"]) == []
+    replace(town, Parameter("low", "bigint", snap=10))
+    publish(town, 13)
+    town.drive_version = 2
+    town.drive()
+    assert ids(town, "ann", states["ann"]) == [13] == ids(town, "bob", states["bob"])
+    assert [state.parameters for state in states.values()] == [{"low": 10}] * 2
+
+
+def test_another_filter_of_a_dataset_counts_at_once(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    session = town.sessions["publisher"][0]
+    verbs = next(b for b in town.cores["back"].behaviours if isinstance(b, ChannelVerbs))
+    publish(town, 1)
+    verbs.create(Definitions([msgspec.structs.replace(FEED, filter="class = 'other'")], []), True, town.now)
+    town.run(1.0)
+    publish(town, 2)
+    session.publish({"class": "other", "id": 3})
+    town.run(0.1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1, 3]

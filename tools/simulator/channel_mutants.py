@@ -6,9 +6,11 @@ from collections.abc import Generator
 from typing import Any
 
 from grapevine.client.session.driving import Driver
+from grapevine.wire.catalog import Channel
 from grapevine.wire.channels import SubscribeChannel
 from grapevine.wire.driving import Plan
 from overlay.channels.dataset_log import MemoryDatasetLog
+from overlay.channels.executions import Executions
 from overlay.channels.frontend import FrontEndSubscription
 from overlay.channels.records import JournalRecords
 
@@ -63,10 +65,23 @@ def state_forgotten() -> list[Replacement]:
     return [(Driver, "_fetch_state", fetch)]
 
 
+def replaced_anew() -> list[Replacement]:
+    """A channel that is replaced begins as a new one: what its last execution had not seen is left out."""
+    kept = Executions.begin
+
+    def begin(self: Executions, channel: Channel) -> None:
+        if (progress := self.progress.get(channel.name)) is not None:
+            progress.cuts = {}
+        kept(self, channel)
+
+    return [(Executions, "begin", begin)]
+
+
 CHANNEL_MUTANTS = {
     "plan-forgotten": plan_forgotten,
     "position-kept": position_kept,
     "fed-before-synced": fed_before_synced,
     "taken-when-come": taken_when_come,
     "state-forgotten": state_forgotten,
+    "replaced-anew": replaced_anew,
 }

@@ -1,6 +1,7 @@
 """Channels under faults: a back end, brokers, the library's own driver, subscribers that come and go.
 
-The first broker is the back end and the coordinator, which moves subscribers all the time. The driver is the
+The first broker is the back end and the coordinator, which moves subscribers all the time. Now and then a
+channel is replaced: its next version asks the same in other words, and must go on. The driver is the
 sans-IO class that `pubctl channel serve` runs; in Spark's place a function evaluates `id > :low` over the
 rows it was given, after some time. Judged at rest:
 
@@ -27,7 +28,7 @@ from grapevine.wire.handover import HANDOVER
 from grapevine.wire.parameters import Parameter
 from overlay.channels.executions import store_name
 from overlay.channels.store import Store, memory_disks
-from overlay.channels.verbs import ChannelVerbs
+from overlay.channels.verbs import ChannelVerbs, Definitions
 from overlay.core import Core
 from overlay.outbox import Kept
 from overlay.profiles import Start, build
@@ -225,17 +226,26 @@ class ChannelSimulation(Simulation):
         broker.start()
         assert broker.core is not None
         verbs = next(b for b in broker.core.behaviours if isinstance(b, ChannelVerbs))
-        assert verbs.desk is not None and verbs.feeds is not None
-        store = verbs.desk.store
-        store.catalog.create([REPORTS], [NEW, LIVE, DIRECT, ALL])
-        for channel in store.catalog.channels.values():
-            store.executions.begin(channel)
-        store.note_catalog()
-        verbs.feeds.begin(REPORTS, broker.clock())
+        verbs.create(Definitions([REPORTS], [NEW, LIVE, DIRECT, ALL]), False, broker.clock())
         self.feed = self.oracle.announce_kept(0, parse(REPORTS.filter), -1)
         broker.wake()
         self.world.run(self.world.now + 0.5)  # on disk: a catalog that was never confirmed may be lost
         super().start()
+        chance = self.world.stream("replacing")
+        for _ in range(chance.randrange(3)):
+            at = self.world.now + chance.uniform(1.0, self.scenario.seconds)
+            self.world.at(at, self._replace, chance.choice((NEW, LIVE, DIRECT)))
+
+    def _replace(self, channel: Channel) -> None:
+        broker = self.brokers[0]
+        if broker.core is None or broker.paused_until > self.world.now:
+            return
+        verbs = next(b for b in broker.core.behaviours if isinstance(b, ChannelVerbs))
+        assert verbs.desk is not None
+        version = verbs.desk.store.catalog.channels[channel.name].version
+        other = msgspec.structs.replace(channel, sql=f"{channel.sql} AND {version} = {version}")
+        verbs.create(Definitions([], [other]), True, broker.clock())
+        broker.wake()
 
     def _make_apps(self, random: Random) -> list[App]:
         clients = self.scenario.clients
@@ -295,14 +305,18 @@ class ChannelSimulation(Simulation):
 
     def _stored(self, name: str, low: int) -> list[tuple[int, int]]:
         """(position, id) of all results that are kept of a set."""
-        store, where = self.store, store_name(name, 1)
-        sets = store.interest.by_be.items()
+        store = self.store
+        version = store.catalog.channels[name].version
         mine = [
-            be for be, k in sets if k.kept.channel == name and msgspec.msgpack.decode(k.kept.form) == [low]
+            (*known.kept.earlier, (version, be))
+            for be, known in store.interest.by_be.items()
+            if (known.kept.channel, known.kept.version) == (name, version)
+            and msgspec.msgpack.decode(known.kept.form) == [low]
         ]
         return [
             (position(execution, row), msgspec.msgpack.decode(packed)[1]["id"])
-            for be in mine
+            for ids in mine
+            for where, be in ((store_name(name, each), be) for each, be in ids)
             for execution in store.results.executions(where)
             for row, packed in enumerate(store.results.read(where, execution, be), 1)
         ]

@@ -68,8 +68,9 @@ def mistakes(parameter: Parameter) -> list[str]:
                 take(parameter if word == "default" else Parameter(parameter.name, parameter.type), value)
         except ParameterError as error:
             found.append(f"{word} is {error.given}, not {error.expected}")
-    if not found and low is not None and high is not None and low > high:  # type: ignore[operator]
-        found.append("min is above max")
+    if not found and low is not None and high is not None:
+        if _limit(parameter, low) > _limit(parameter, high):  # type: ignore[operator]
+            found.append("min is above max")
     return found
 
 

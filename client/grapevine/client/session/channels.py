@@ -26,11 +26,13 @@ from grapevine.wire.channels import (
     UnsubscribeChannel,
     execution_of,
 )
+from grapevine.wire.limits import NAME_BYTES
 
 if TYPE_CHECKING:
     from grapevine.client.session.session import Session
 
 WINDOW_BYTES = 1 << 20
+LAST = 2**63 - 1
 TELL = 64  # rows taken before the broker hears of it, unless the queue is empty
 
 
@@ -125,6 +127,10 @@ class Channels:
         now: float,
         timeout_s: float | None,
     ) -> ChannelSubscriptionState:
+        if after is not None and not 0 <= after < LAST:
+            raise ParameterError("after", "the position of a result", after)
+        if len(channel) > NAME_BYTES:
+            raise ChannelError(f"no channel has a name of {len(channel)} characters")
         given = _packed(parameters)
         self._number += 1
         deadline = None if timeout_s is None else now + timeout_s
