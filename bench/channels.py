@@ -156,6 +156,8 @@ def main() -> None:
     summary = {
         "grown": by[10_000, 100_000]["s"] / by[1_000, 1_000]["s"],
         "below_one_query_a_set": times,
+        "grown_processor": by[10_000, 100_000]["processor_s"] / by[1_000, 1_000]["processor_s"],
+        "below_processor": one["processor_s"] / given.naive * 1_000 / many["processor_s"],
         "naive_run": given.naive,
     }
     document = {"schema": "bench.channels/1", "rows": [*rows, one], **summary}

@@ -31,6 +31,18 @@ def complaints(
             yield name, LASTING.sub("", first_line(error))
 
 
+def place_of(complaint: str, sql: str) -> tuple[int, int]:
+    """Line and column in the query of the name that Spark complains about; its own numbers are of the
+    rewritten one. The first place where nothing else is known."""
+    named = re.search(r"`[^`]+`(?:\.`[^`]+`)*", complaint)
+    words = [re.escape(word) for word in re.findall(r"`([^`]+)`", named[0])] if named else []
+    found = re.search(r"(?i)\b" + r"`?\s*\.\s*`?".join(words) + r"\b", sql) if words else None
+    if found is None:
+        return 1, 1
+    before = sql[: found.start()]
+    return before.count("\n") + 1, found.start() - before.rfind("\n")
+
+
 def analysed(spark: SparkSession, channel: Channel, datasets: Mapping[str, Dataset]) -> Statement:
     session = spark.newSession()
     Tables().bind(session, channel, empty_plan(channel, datasets), datasets)

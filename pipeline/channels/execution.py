@@ -93,7 +93,9 @@ def chosen_statement(session: SparkSession, channel: Channel) -> Statement:
 
 def _analyse(session: SparkSession, statement: Statement, channel: Channel) -> None:
     _, text = sets_table(session, statement, channel.parameters, {})
-    session.sql(text).schema  # noqa: B018 (analysed when it is looked at)
+    names = session.sql(text).schema.names
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise ValueError(f"two columns of the result are called {twice}: rename one by AS")
 
 
 def _argument(kind: str, value: Any) -> Any:

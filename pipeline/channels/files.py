@@ -32,12 +32,13 @@ from grapevine.wire.catalog import CONTINUOUS, FED_COLUMNS, Channel, Dataset
 from grapevine.wire.parameters import PARAMETERS_MAX, Parameter, mistakes
 from pipeline.channels.direct import direct
 from pipeline.channels.places import Places
-from pipeline.channels.rewrite import ALL, PREFIX, QueryError, uses
+from pipeline.channels.rewrite import ALL, OURS, QueryError, is_parameter, uses
 
 UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 COLUMN_TYPES = ("string", "double", "float", "bigint", "int", "boolean", "timestamp")
 PERIOD_MIN_S = 1.0
+TIME_MAX_S = 3_660 * 86_400.0  # ten years
 DATASET_KEYS = {"filter", "columns", "key", "keep", "file"}
 CHANNEL_KEYS = {"period", "new", "parameters", "sql", "keep"}
 PARAMETER_KEYS = {"type", "snap", "default", "min", "max"}
@@ -76,22 +77,25 @@ def read_file(path: Path, known: Mapping[str, Dataset] | None = None) -> Definit
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise FileMistakes([Mistake(str(path), 1, 1, "", f"cannot be read: {reason}")]) from None
-    return read_text(text, str(path), known or {})
+    return read_text(text, str(path), known or {}, path.parent)
 
 
-def read_text(text: str, name: str, known: Mapping[str, Dataset]) -> Definitions:
+def read_text(text: str, name: str, known: Mapping[str, Dataset], folder: Path | None = None) -> Definitions:
+    """`folder`: where files of datasets must be."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         said = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
         line, column = (int(said[2]), int(said[3])) if said else (len(text.splitlines()), 1)
         raise FileMistakes([Mistake(name, line, column, "", said[1] if said else str(error))]) from None
-    return Reader(document, Places(text), name).read(known)
+    return Reader(document, Places(text), name, folder).read(known)
 
 
 class Reader:
-    def __init__(self, document: dict[str, Any], places: Places, name: str) -> None:
-        self.document, self.places, self.name = document, places, name
+    def __init__(
+        self, document: dict[str, Any], places: Places, name: str, folder: Path | None = None
+    ) -> None:
+        self.document, self.places, self.name, self.folder = document, places, name, folder
         self.found: list[Mistake] = []
         self.known: dict[str, Dataset] = {}
 
@@ -102,6 +106,7 @@ class Reader:
         datasets = {each.name: each for each in self.each("dataset", self.dataset)}
         self.known = {**known, **datasets}
         channels = {each.name: each for each in self.each("channel", self.channel)}
+        self.names(datasets, channels)
         if self.found:
             raise FileMistakes(sorted(self.found, key=lambda each: each[1:3]))
         return Definitions(datasets, channels)
@@ -129,6 +134,20 @@ class Reader:
             if key not in known:
                 self.wrong(f"unknown; known are {', '.join(sorted(known))}{_meant(key, known)}", where, key)
 
+    def names(self, datasets: Mapping[str, Dataset], channels: Mapping[str, Channel]) -> None:
+        """Datasets and channels are one space, and Spark knows no small letters from large ones."""
+        taken = {name.lower(): name for name in self.known if name not in datasets}
+        for kind, name in [
+            *(("dataset", each) for each in datasets),
+            *(("channel", each) for each in channels),
+        ]:
+            where = f"{kind}.{name}"
+            if name.lower().endswith(ALL) and kind == "dataset":
+                self.wrong(f"NAME{ALL} means all rows of NAME: take another name", where)
+            other = taken.setdefault(name.lower(), name)
+            if (other != name) or (kind == "channel" and name in self.known):
+                self.wrong(f"there is {other} already", where)
+
     # --- datasets ------------------------------------------------------------------------------------------
 
     def dataset(self, name: str, where: str, table: dict[str, Any]) -> Dataset | None:
@@ -140,7 +159,7 @@ class Reader:
             for key in ("columns", "key", "keep"):
                 if key in table:
                     self.wrong("is of a dataset that is fed; a file brings its own columns", where, key)
-            return Dataset(name, file=str(table["file"]))
+            return self.file(name, where, table["file"])
         self.filter(where, table)
         columns = self.columns(where, table)
         keys = self.strings(where, table, "key")
@@ -148,6 +167,17 @@ class Reader:
             if each not in dict((*columns, *FED_COLUMNS)):
                 self.wrong(f"no column {each!r}{_meant(each, dict(columns))}", where, "key")
         return Dataset(name, table["filter"], columns, keys, self.duration(where, table, "keep", 3600.0))
+
+    def file(self, name: str, where: str, given: Any) -> Dataset | None:
+        if not isinstance(given, str) or not given:
+            self.wrong("is not the name of a file", where, "file")
+            return None
+        if self.folder is None:
+            return Dataset(name, file=given)
+        path = (self.folder / given).resolve()
+        if not path.exists():
+            self.wrong(f"{path} is not there", where, "file")
+        return Dataset(name, file=str(path))
 
     def filter(self, where: str, table: dict[str, Any]) -> None:
         if not isinstance(table["filter"], str):
@@ -173,7 +203,9 @@ class Reader:
             elif words[1].lower() not in COLUMN_TYPES:
                 known = ", ".join(COLUMN_TYPES)
                 self.wrong(f"type {words[1]!r} is not one of {known}", where, "columns", at=at)
-            elif words[0] in found or words[0] in dict(FED_COLUMNS):
+            elif words[0].startswith(OURS):
+                self.wrong(f"names that begin with {OURS} are taken", where, "columns", at=at)
+            elif words[0].lower() in {name.lower() for name in (*found, *dict(FED_COLUMNS))}:
                 self.wrong(f"column {words[0]!r} is there already", where, "columns", at=at)
             else:
                 found[words[0]] = words[1].lower()
@@ -241,8 +273,8 @@ class Reader:
                 self.wrong(text, where, "sql", at=at(*place))
         for name in declared - used.parameters.keys():
             self.wrong("is declared and not used", where, "parameters", name)
-        if PREFIX in sql:
-            self.wrong(f"names that begin with {PREFIX} are taken", where, "sql")
+        for place in used.ours.values():
+            self.wrong(f"names that begin with {OURS} are taken", where, "sql", at=at(*place))
 
     def parameters(self, where: str, table: dict[str, Any]) -> tuple[Parameter, ...]:
         given = table.get("parameters", {})
@@ -251,6 +283,9 @@ class Reader:
             return ()
         if len(given) > PARAMETERS_MAX:
             self.wrong(f"has more than {PARAMETERS_MAX}", where, "parameters")
+        for name in given:
+            if (first := next(each for each in given if each.lower() == name.lower())) != name:
+                self.wrong(f"there is {first} already", where, "parameters", name)
         return tuple(made for name, each in given.items() if (made := self.parameter(where, name, each)))
 
     def parameter(self, where: str, name: str, given: Any) -> Parameter | None:
@@ -261,6 +296,8 @@ class Reader:
             return None
         if not NAME.fullmatch(name):
             self.wrong("a name is a letter, then letters, digits and _", *path)
+        elif not is_parameter(name):
+            self.wrong("is a word of SQL: take another name", *path)
         for key in given:
             if key not in PARAMETER_KEYS:
                 self.wrong(
@@ -296,7 +333,11 @@ class Reader:
         if found is None or float(found[1]) <= 0:
             self.wrong(f'{table[key]!r} is not a time such as "10s", "5m", "1h", "1d"', where, key)
             return default_s
-        return float(found[1]) * UNITS_S[found[2]]
+        seconds = float(found[1]) * UNITS_S[found[2]]
+        if seconds > TIME_MAX_S:
+            self.wrong("is more than ten years", where, key)
+            return default_s
+        return seconds
 
 
 def _plain(value: Any) -> Any:

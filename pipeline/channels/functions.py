@@ -115,30 +115,44 @@ def register_nearest(spark: SparkSession, name: str, table: pa.Table, schema: st
 
 
 def nearest_array(table: pa.Table, lat: pa.Array, lon: pa.Array, count: pa.Array) -> pa.Array:
+    """A list for each row, of as many as it asks for; nothing near a place that is null or none."""
     import numpy as np
     import pyarrow as pa
 
-    table = table.filter(table["lat"].is_valid()).filter(pa.compute.field("lon").is_valid())
-    fields = [*table.schema, pa.field("km", pa.float64())]
-    known = np.array(
-        [x is not None and y is not None for x, y in zip(lat.to_pylist(), lon.to_pylist())], bool
-    )
-    wanted = int(count[0].as_py() or 0) if len(count) else 0
-    at, away = [], []
-    lengths = np.where(known, min(wanted, table.num_rows), 0)
-    x, y = (column.to_numpy(zero_copy_only=False).astype(float) for column in (lat, lon))
+    x, y, north, east = (_floats(each) for each in (lat, lon, table["lat"], table["lon"]))
+    table, north, east = table.filter(pa.array(_places(north, east))), *_of_places(north, east)
+    asked = np.array([max(each or 0, 0) for each in count.to_pylist()], np.int64)
+    lengths = np.where(_places(x, y), np.minimum(asked, len(north)), 0)
+    at: list[Any] = [np.zeros(0, np.int64)]
+    away: list[Any] = [np.zeros(0)]
     for begin in range(0, len(x), AT_ONCE):
-        here = slice(begin, begin + AT_ONCE)
-        some = known[here]
-        best, km = nearest_rows(
-            table["lat"].to_numpy(), table["lon"].to_numpy(), x[here][some], y[here][some], wanted
-        )
-        at.append(best.ravel())
-        away.append(km.ravel())
-    taken = table.take(pa.array(np.concatenate(at) if at else [], pa.int64()))
-    columns = [*(each.combine_chunks() for each in taken.columns), pa.array(np.concatenate(away or [[]]))]
+        here = begin + np.flatnonzero(lengths[begin : begin + AT_ONCE])
+        if len(here):
+            best, km = nearest_rows(north, east, x[here], y[here], int(lengths[here].max()))
+            mine = np.arange(best.shape[1]) < lengths[here][:, None]
+            at.append(best[mine])
+            away.append(km[mine])
+    taken = table.take(pa.array(np.concatenate(at), pa.int64()))
+    columns = [*(each.combine_chunks() for each in taken.columns), pa.array(np.concatenate(away))]
+    fields = [*table.schema, pa.field("km", pa.float64())]
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, fields=fields))
+
+
+def _floats(column: Any) -> Any:
+    """NaN for null."""
+    import numpy as np
+
+    return np.array([math.nan if each is None else float(each) for each in column.to_pylist()], float)
+
+
+def _places(latitudes: Any, longitudes: Any) -> Any:
+    return (abs(latitudes) <= 90) & (abs(longitudes) <= 180)
+
+
+def _of_places(latitudes: Any, longitudes: Any) -> tuple[Any, Any]:
+    mine = _places(latitudes, longitudes)
+    return latitudes[mine], longitudes[mine]
 
 
 def set_rows(

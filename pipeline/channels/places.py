@@ -10,13 +10,19 @@ import re
 from typing import NamedTuple
 
 _TABLE = re.compile(r"^\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"""^\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z0-9_-]+))\s*=\s*""")
+_PART = r"""(?:"[^"]+"|'[^']+'|[A-Za-z0-9_-]+)"""
+_KEY = re.compile(rf"^\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=\s*")
 _LONG = ('"""', "'''")
 
 
 class Place(NamedTuple):
     line: int
     column: int
+
+
+def _parts(name: str) -> list[str]:
+    """Of a dotted name, without the quotes of any."""
+    return [part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, name)]
 
 
 class Places:
@@ -30,12 +36,12 @@ class Places:
                 until = "" if until in line else until
                 continue
             if header := _TABLE.match(line):
-                table = re.sub(r"\s*\.\s*", ".", header[1]).replace('"', "")
+                table = ".".join(_parts(header[1]))
                 self.keys[(table,)] = Place(number, line.index("[") + 1)
             elif key := _KEY.match(line):
-                name = key[1] or key[2] or key[3]
-                self.keys[table, name] = Place(number, len(line) - len(line.lstrip()) + 1)
-                self.values[table, name] = Place(number, key.end() + 1)
+                path = (table, *_parts(key[1]))
+                self.keys[path] = Place(number, len(line) - len(line.lstrip()) + 1)
+                self.values[path] = Place(number, key.end() + 1)
                 until = next((mark for mark in _LONG if line.count(mark) == 1), "")
 
     def of(self, *path: str) -> Place:

@@ -27,6 +27,7 @@ from sqlglot.errors import ParseError, TokenError
 from pipeline.channels.functions import near_sql, nearest_name
 
 SETS, BE, CELL, ROW, LIMIT = "__sets", "__be", "__cell", "__row", "__limit"
+OURS = "__"  # begins names that a query must not have
 PREFIX = "__p_"
 ALL = "_all"  # EmergencyReports_all: every row that is kept
 # What the flat form knows how to carry over; whatever else a SELECT has makes it lateral.
@@ -73,6 +74,7 @@ class Uses(NamedTuple):
     tables: dict[str, tuple[int, int]]  # name -> where it is first used
     parameters: dict[str, tuple[int, int]]
     nearest: dict[str, tuple[int, int]]
+    ours: dict[str, tuple[int, int]]  # names that are not the query's to use
 
 
 def parsed(sql: str) -> exp.Expression:
@@ -126,7 +128,9 @@ def uses(sql: str) -> Uses:
         if len(call.expressions) != 5:
             wanted = "near(latitude, longitude, latitude, longitude, kilometres)"
             raise QueryError(wanted, *_find(sql, r"(?i)\bnear\b"))
-    return Uses(tables, parameters, nearest)
+    ours = {name.name: _place(name) for name in tree.find_all(exp.Identifier) if name.name.startswith(OURS)}
+    ours |= {name: place for name, place in parameters.items() if name.startswith(OURS)}
+    return Uses(tables, parameters, nearest, ours)
 
 
 def _place(name: exp.Expression) -> tuple[int, int]:
@@ -145,6 +149,14 @@ def _find(sql: str, pattern: str) -> tuple[int, int]:
 
 def _calls(tree: exp.Expression, name: str) -> list[exp.Anonymous]:
     return [call for call in tree.find_all(exp.Anonymous) if call.name.lower() == name]
+
+
+def is_parameter(name: str) -> bool:
+    """Whether :name is read as one; a word of SQL is not."""
+    try:
+        return [mark.name for mark in parsed(f"SELECT :{name}").find_all(exp.Placeholder)] == [name]
+    except QueryError:
+        return False
 
 
 def one_query(sql: str) -> str:

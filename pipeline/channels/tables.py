@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POSITION = "__position"
+NUMBERS = ("int", "bigint", "float", "double")
 Stamp = tuple[str, int, int]  # path, time and size of a file
 
 
@@ -135,7 +136,13 @@ class Tables:
         key, now = (id(spark), dataset.name), stamp(dataset)
         if self._registered.get(key) != now:
             frame = self._file(spark, dataset)
-            schema = ", ".join(f"{field.name}: {field.dataType.simpleString()}" for field in frame.schema)
+            kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
+            if not all(kinds.get(each) in NUMBERS for each in ("lat", "lon")):
+                found = ", ".join(f"{name} {kind}" for name, kind in kinds.items()) or "no columns"
+                raise ValueError(f"nearest needs lat and lon, numbers, in {dataset.name}; it has {found}")
+            # Names as a file has them: in backquotes.
+            quoted = {name.replace("`", "``"): kind for name, kind in kinds.items()}
+            schema = ", ".join(f"`{name}`: {kind}" for name, kind in quoted.items())
             register_nearest(spark, dataset.name, frame.toArrow(), schema)
             self._registered[key] = now
 

@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import grapevine
-from pipeline.channels.checking import complaints, explained
+from grapevine.client.session.driving import Execute
+from grapevine.wire import encode_attributes
+from grapevine.wire.driving import FedRow, Plan
+from grapevine.wire.parameters import canonical, take_set
+from pipeline.channels.checking import complaints, explained, place_of
+from pipeline.channels.execution import Executor
 from pipeline.channels.files import read_text
 from pipeline.channels.once import run_once
+from pipeline.channels.tables import Tables
 from tests.spark.channels import FILE, SHELTERS, Cluster, collect
 
 pytestmark = pytest.mark.timeout(900)
@@ -127,5 +134,73 @@ def test_what_only_spark_knows(spark: Any, tmp_path: Path) -> None:
     wrong = read_text(FILE.replace("r.id, r.type, nearest", "r.id, r.tipe, nearest"), "c.toml", {})
     ((name, text),) = complaints(spark, wrong.channels, datasets)
     assert name == "Near" and "r.tipe" in text.replace("`", "") and "type" in text
+    assert place_of(text, wrong.channels["Near"].sql) == (1, 14)
     found = explained(spark, definitions.channels["Near"], datasets)
     assert found["form"] == "flat" and found["near"] == "grid cells" and "__sets" in found["statement"]
+
+
+ODD = '''
+[dataset.Reports]
+filter = "class = 'report'"
+columns = "id bigint, name string, größe double, order double"
+[dataset.Places]
+file = "places.csv"
+[dataset.Names]
+file = "names.csv"
+[channel.Twice]
+period = "10s"
+new = "Reports"
+sql = "SELECT r.id, a.id FROM Reports r JOIN Reports_all a ON a.id = r.id"
+[channel.NoPlaces]
+period = "10s"
+new = "Reports"
+sql = "SELECT r.id, nearest(Names, r.`größe`, r.`order`, 2) AS found FROM Reports r"
+[channel.Nearest]
+period = "10s"
+new = "Reports"
+parameters.of = "string"
+parameters.n = "bigint"
+parameters.less = "double"
+parameters.at = "timestamp"
+sql = """SELECT r.id, r.name, r.`größe` -:less AS more, nearest(Places, r.`größe`, r.`order`, :n) AS found
+         FROM Reports r WHERE r.name = :of AND timestamp '2026-01-01' < :at"""
+'''
+
+
+def test_odd_names_and_values(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "places.csv").write_text('the name,lat,lon\nold `town`,60,24\n"a, b",61,25\nnowhere,,\n')
+    (tmp_path / "names.csv").write_text("name,lat,lon\nx,north,east\n")
+    found = read_text(ODD, "odd.toml", {}, tmp_path)
+    said = dict(complaints(spark, found.channels, found.datasets))
+    assert "two columns of the result are called id" in said.pop("Twice")
+    assert "nearest needs lat and lon, numbers, in Names; it has name string" in said.pop("NoPlaces")
+    assert said == {}
+    rows = [
+        {"id": 1, "name": 'it\'s "q"; -- \\', "größe": -60.5, "order": 24.0},
+        {"id": 2, "name": 'it\'s "q"; -- \\', "größe": 60.5},
+        {"id": -3, "name": "火事"},
+        {"id": 2**62, "name": "", "größe": 60.9, "order": 25.0},
+        {"id": "x", "name": 5},
+    ]
+    fed = [(at, FedRow(1, 1, at, "p", 9.0, encode_attributes(row), b"")) for at, row in enumerate(rows, 1)]
+    tables = Tables()
+    tables.keep(found.datasets["Reports"], tuple(fed), 0)
+    channel, plan = found.channels["Nearest"], Plan("Nearest", 1, 1, 1, 10.0, (("Reports", 0, 9),))
+    executor = Executor(spark, tables)
+    sets = [
+        {"of": rows[0]["name"], "n": 1, "less": -1.5, "at": "2026-06-01"},
+        {"of": rows[0]["name"], "n": -7, "less": 1e308, "at": "9999-12-31T23:59:59Z"},
+        {"of": "火事", "n": 5, "less": 0, "at": "2026-06-01"},
+        {"of": "", "n": 2**40, "less": 0.1, "at": "2026-06-01T00:00:00+03:00"},
+        {"of": "x' OR 1=1 --", "n": 1, "less": 0, "at": "2026-06-01"},
+    ]
+    forms = {be: canonical(take_set(channel.parameters, given)) for be, given in enumerate(sets, 2**63)}
+    runs = dict(executor.run(Execute(channel, plan, forms, found.datasets)))
+    for be, given in enumerate(sets, 2**63):
+        wanted = executor.run_one(channel, plan, found.datasets, given)
+        assert [msgspec.msgpack.decode(row)[1] for row in runs.get(be, [])] == wanted, given
+    assert [len(runs.get(be, ())) for be in range(2**63, 2**63 + 5)] == [2, 2, 1, 1, 0]
+    first = msgspec.msgpack.decode(runs[2**63][1])[1]
+    assert first["found"] == [] and first["more"] == 62.0, "near a place that is null is nothing"
+    last = msgspec.msgpack.decode(runs[2**63 + 3][0])[1]
+    assert [each["the name"] for each in last["found"]] == ["a, b", "old `town`"]

@@ -149,3 +149,62 @@ def test_one_mistake(text: str, said: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileMistakes, match=r"1:1: cannot be read: No such file"):
         read_file(tmp_path / "none.toml")
+
+
+def test_names_numbers_and_files_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "there.csv").write_text("lat,lon\n")
+    bad = """[dataset.Reports]
+filter = "class = 'r'"
+columns = "id bigint, __x string, ID bigint, lat double"
+[dataset.reports]
+filter = "class = 'r'"
+columns = "id bigint"
+[dataset.Reports_all]
+filter = "class = 'r'"
+columns = "id bigint"
+[dataset.Five]
+file = 5
+[dataset.Gone]
+file = "gone.csv"
+[dataset.Here]
+file = "there.csv"
+[dataset.'od d']
+file = "there.csv"
+[channel.Near]
+period = "10s"
+new = "Reports"
+parameters.type = "string"
+parameters."lat" = { type = "dubble" }
+parameters.Type = "string"
+parameters.from = "string"
+parameters.at = { type = "timestamp", min = 2026-01-02, max = 2026-01-01 }
+sql = "SELECT r.id AS __be, 'a__p_b' FROM Reports r WHERE :type = :Type AND :lat > 1 AND r.at > :at"
+keep = "999999999999999999999d"
+[channel.Here]
+period = "1s"
+sql = "SELECT id FROM Reports"
+"""
+    with pytest.raises(FileMistakes) as caught:
+        read_text(bad, "bad.toml", {}, tmp_path)
+    said = [str(each) for each in caught.value.found]
+    for begin, part in (
+        ("bad.toml:3:23:", "names that begin with __ are taken"),
+        ("bad.toml:3:35:", "column 'ID' is there already"),
+        ("bad.toml:4:1:", "there is Reports already"),
+        ("bad.toml:7:1:", "means all rows of NAME"),
+        ("bad.toml:11:1:", "is not the name of a file"),
+        ("bad.toml:13:1:", "gone.csv is not there"),
+        ("bad.toml:16:1:", "a name is a letter"),
+        ("bad.toml:22:1:", "'dubble' is not one of"),
+        ("bad.toml:23:1:", "there is type already"),
+        ("bad.toml:24:1:", "is a word of SQL"),
+        ("bad.toml:24:1:", "is declared and not used"),
+        ("bad.toml:25:1:", "min is above max"),
+        ("bad.toml:26:23:", "names that begin with __ are taken"),
+        ("bad.toml:27:1:", "more than ten years"),
+        ("bad.toml:28:1:", "there is Here already"),
+    ):
+        assert any(each.startswith(begin) and part in each for each in said), (begin, part, said)
+    assert len(said) == 15, said
+    good = read_text('[dataset.Here]\nfile = "there.csv"\n', "good.toml", {}, tmp_path)
+    assert good.datasets["Here"].file == str(tmp_path / "there.csv")

@@ -21,6 +21,7 @@ from tools.pubctl.jobs import job
 from tools.pubctl.output import Column, Result, count, show
 
 if TYPE_CHECKING:
+    from grapevine import ChannelSubscription, Client
     from grapevine.wire.catalog import Channel, Dataset
 
 COLUMNS = (
@@ -36,6 +37,8 @@ COLUMNS = (
     Column("trouble"),
 )
 LOOK_S = 0.2
+SILENT_S = 15.0
+DRIVER: tuple[str, ...] = ("driver", "no_driver_for_s", "driver_silent_s")
 
 
 @contextmanager
@@ -79,10 +82,12 @@ def create(file: Path, replace: bool, dry_run: bool, unchecked: bool, master: st
             found = read_file(file, known)
         except FileMistakes as mistakes:
             raise Failure(str(mistakes), USAGE) from None
-        datasets = {name: _placed(dataset, file) for name, dataset in found.datasets.items()}
         if found.channels and not unchecked:
-            _check(file, found.channels, {**known, **datasets}, master)
-        definitions = {"datasets": list(datasets.values()), "channels": list(found.channels.values())}
+            _check(file, found.channels, {**known, **found.datasets}, master)
+        definitions = {
+            "datasets": list(found.datasets.values()),
+            "channels": list(found.channels.values()),
+        }
         text = msgspec.json.encode(definitions).decode()
         reply = line.ask("channel.create", definitions=text, replace=replace or None, dry_run=dry_run or None)
     changed = reply.body["changed"]
@@ -104,21 +109,11 @@ def _datasets(line: Line) -> dict[str, Dataset]:
     return found
 
 
-def _placed(dataset: Dataset, file: Path) -> Dataset:
-    """A file's place is told from the channel file's, and must be there."""
-    if dataset.fed:
-        return dataset
-    path = (file.parent / dataset.file).resolve()
-    if not path.exists():
-        raise Failure(f"{file}: dataset.{dataset.name}.file: {path} is not there", USAGE)
-    return msgspec.structs.replace(dataset, file=str(path))
-
-
 def _check(
     file: Path, channels: dict[str, Channel], datasets: dict[str, Dataset], master: str | None
 ) -> None:
     from grapevine.spark.session import SHORT_LIVED
-    from pipeline.channels.checking import complaints
+    from pipeline.channels.checking import complaints, place_of
     from pipeline.channels.places import Places
 
     with job("channel create", master, **SHORT_LIVED) as spark:
@@ -127,7 +122,7 @@ def _check(
         places = Places(file.read_text())
         lines = []
         for name, text in found:
-            line, column = places.of(f"channel.{name}", "sql")
+            line, column = places.within((f"channel.{name}", "sql"), *place_of(text, channels[name].sql))
             lines.append(f"{file}:{line}:{column}: channel.{name}.sql: {text}")
         raise Failure("\n".join(lines), USAGE)
 
@@ -139,15 +134,16 @@ def ls() -> None:
 
         def produce() -> Result:
             reply = line.ask("channel.ls")
-            extra = {key: reply.body[key] for key in ("driver", "no_driver_for_s")}
+            extra = {key: reply.body.get(key) for key in DRIVER}
             return Result(reply.body["channels"], COLUMNS, extra, footer=_driver(reply))
 
         show(produce)
 
 
 def _driver(reply: Reply) -> str:
-    if reply.body.get("driver"):
-        return ""
+    if driver := reply.body.get("driver"):
+        silent_s = reply.body.get("driver_silent_s") or 0  # it renews its lease every 10 s
+        return f"the driver {driver} has said nothing for {silent_s:.0f} s" if silent_s > SILENT_S else ""
     none_s = reply.body.get("no_driver_for_s") or 0
     return f"no driver for {none_s:.0f} s: start one with `pubctl channel serve`"
 
@@ -271,7 +267,7 @@ def sub(
         locate(invocation.broker), name=subscriber, timeout=invocation.timeout_s
     ) as client:
         try:
-            results = client.subscribe_channel(name, values(parameters), after, invocation.timeout_s)
+            results = _subscribed(client, name, parameters, after, invocation.timeout_s)
         except grapevine.ChannelError as error:
             raise Failure(str(error), USAGE) from None
         invocation.say(f"subscribed as {client.name} at {client.broker}: {results.parameters}")
@@ -292,6 +288,23 @@ def sub(
             results.unsubscribe()
     if most is not None and got < most:
         raise Failure(f"{got} of {most} rows came in {seconds:g} s", TIMEOUT, told=True, arrived=got)
+
+
+def _subscribed(
+    client: Client, name: str, words: tuple[str, ...], after: int | None, timeout_s: float
+) -> ChannelSubscription:
+    """A number may be meant as text; which it is the channel knows."""
+    from grapevine.errors import ParameterError
+
+    given = values(words)
+    text = {key: value for key, _, value in (word.partition("=") for word in words)}
+    while True:
+        try:
+            return client.subscribe_channel(name, given, after, timeout_s)
+        except ParameterError as error:
+            if given.get(error.name, "") == text.get(error.name, "") or not error.expected.startswith("text"):
+                raise
+            given[error.name] = text[error.name]
 
 
 @channel.command()
