@@ -30,6 +30,7 @@ from grapevine.wire.relocation import RoundTripsAnswer
 from tools.simulator.broker import took
 from tools.simulator.digest import Digest
 from tools.simulator.durable_reading import open_durable, read_durable
+from tools.simulator.last_values import LastReader
 from tools.simulator.members import Membership
 from tools.simulator.network import End, Host, Network
 from tools.simulator.record import Announced, Record
@@ -67,7 +68,7 @@ class ClientHost(Host):
         self.waiting: deque[tuple[Mapping[str, Value], bytes]] = deque()  # the window was full
         self.durable_filter: Filter | None = None  # of the durable subscription that it reads
         self.reader: DurableReader | None = None
-        self.member: Membership | None = None  # of a group, and reads nothing else
+        self.member: Membership | LastReader | None = None  # of a group; it reads nothing else
         self.asks = False  # whether what it publishes are requests
         self.durable = False  # whether it asks for what it publishes to be kept
         self.refusals = 0

@@ -9,6 +9,7 @@ from overlay.data.routes import Fan
 from overlay.journal.cursor import Cursor
 from overlay.journal.group_homes import CLAIMED, GroupHomes
 from overlay.journal.groups import Group, Groups, Member
+from overlay.journal.last_values import LastValues, View
 from overlay.journal.readers import Place
 from overlay.journal.streams import Streams
 
@@ -70,6 +71,27 @@ def nobody_behind_links() -> list[Replacement]:
     return [(Fan, "reaches", property(lambda self: bool(self.clients)))]
 
 
+def older_value_kept() -> list[Replacement]:
+    """What comes later of a key is not its last value."""
+    take = View.take
+
+    def first_only(self: View, offset: int, publication: Any) -> None:
+        before = dict(self.values)
+        take(self, offset, publication)
+        self.values = {**self.values, **before}
+
+    return [(View, "take", first_only)]
+
+
+def waiting_reader_forgotten() -> list[Replacement]:
+    """Who waits for what is new is not told of it."""
+    return [(LastValues, "serve", lambda self, stream, now: None), (LastValues, "_over", lambda *_: None)]
+
+
+LAST_MUTANTS = {
+    "last-older-value-kept": older_value_kept,
+    "last-waiting-reader-forgotten": waiting_reader_forgotten,
+}
 GROUP_MUTANTS = {
     "group-ack-of-anybody": ack_of_anybody,
     "group-cursor-not-kept": cursor_not_kept,

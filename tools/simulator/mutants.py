@@ -35,7 +35,7 @@ from overlay.tree.tombstones import Tombstones
 from tools.simulator.apps import App
 from tools.simulator.channel_mutants import CHANNEL_MUTANTS
 from tools.simulator.disk_mutants import DISK_MUTANTS
-from tools.simulator.group_mutants import GROUP_MUTANTS
+from tools.simulator.group_mutants import GROUP_MUTANTS, LAST_MUTANTS
 from tools.simulator.handover_mutants import HANDOVER_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
 from tools.simulator.placement_mutants import PLACEMENT_MUTANTS
@@ -302,6 +302,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "newer-sent": _newer_sent,
     **DISK_MUTANTS,
     **GROUP_MUTANTS,
+    **LAST_MUTANTS,
     **HANDOVER_MUTANTS,
     **ONEHOP_MUTANTS,
     **PLACEMENT_MUTANTS,

@@ -29,6 +29,7 @@ from grapevine.filters.normal import Filter, Value
 from grapevine.wire.messages import CUT_NOT_ALLOWED, Publication
 from tools.simulator.clients import ClientHost
 from tools.simulator.custody import CustodyWatch
+from tools.simulator.last_values import ALL_KEPT
 from tools.simulator.owed import Announced, Counted, Life, Published
 from tools.simulator.reach import Edge, Reach
 from tools.simulator.stream_watch import NUMBER, StreamWatch
@@ -101,7 +102,10 @@ class Oracle:
 
     def _announce_stream(self, broker: int, reader: DurableReader, number: int) -> Announced:
         assert reader.wanted.filter is not None
-        return self.announce_kept(broker, reader.wanted.filter, number)
+        filter = (
+            ALL_KEPT if reader.wanted.last else reader.wanted.filter
+        )  # who reads last values makes no stream
+        return self.announce_kept(broker, filter, number)
 
     def announce_kept(self, broker: int, filter: Filter, number: int) -> Announced:
         """What a broker keeps itself, a stream or a dataset, counts like a subscription of nobody's there;

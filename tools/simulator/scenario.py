@@ -117,6 +117,8 @@ class Durable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: float = 0.0  # share of the subscribers that are members of a group and nothing else
     groups: int = 1
     asks: float = 0.0  # share of the publishers whose publications are requests
+    last: float = 0.0  # share of the subscribers that read last values and nothing else
+    key: str = "symbol"  # by this attribute
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

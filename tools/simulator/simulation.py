@@ -31,6 +31,7 @@ from tools.simulator.cluster import MATCHER
 from tools.simulator.digest import Digest
 from tools.simulator.forms import FORMS
 from tools.simulator.journal import SimulatedJournal
+from tools.simulator.last_values import LastReader, keep_stream
 from tools.simulator.latency import latency
 from tools.simulator.matchers import matcher_named
 from tools.simulator.members import GroupWatch, Membership
@@ -79,6 +80,7 @@ class Simulation:
         self.oracle.disk_told = self._disk_told
         self.oracle.stream_told = self._stream_told
         self.messages_per_s = 0.0
+        self.ending = False  # nobody keeps streams any more
         plan, lost_after_s = self.form.faults(scenario)
         self.faults = plan(
             world, self.network, self.brokers, self.apps, self.watcher, world.stream("faults"), lost_after_s
@@ -212,6 +214,10 @@ class Simulation:
             group = f"g{random.randrange(durable.groups)}"
             filter = workload(self.scenario.load.kind).subscription(self.world.stream(f"filter of {group}"))
             host.member = Membership(self.groups, group, filter, random)
+        elif random.random() < durable.last:
+            host.member = LastReader(
+                self.oracle, workload(self.scenario.load.kind).subscription(random), durable.key
+            )
 
     # --- running ------------------------------------------------------------------------------------
 
@@ -249,6 +255,7 @@ class Simulation:
 
     def _end_streams(self) -> None:
         """Administrators remove them, so that nothing may remain in the end."""
+        self.ending = True
         for app in self.apps:
             app.host.durable_filter = app.host.member = None
             if app.host.reader is not None and app.host.session is not None:
@@ -278,6 +285,15 @@ class Simulation:
             self.world.after(random.uniform(0, 1.0), self._start_broker, broker)
         for app in self.apps:
             self.world.after(random.uniform(0, 3.0), self._start_app, app)
+        if self.scenario.durable is not None and self.scenario.durable.last:
+            self.world.after(1.5, self._keep_stream, self.scenario.durable.key)
+
+    def _keep_stream(self, key: str) -> None:
+        """An administrator looks now and then whether there is one."""
+        broker = self.brokers[0]
+        if broker.core is not None and (streams := streams_of(broker.core)) is not None and not self.ending:
+            keep_stream(broker, streams, key)
+        self.world.after(1.0, self._keep_stream, key)
 
     def _start_broker(self, broker: BrokerHost) -> None:
         if not broker.up and not broker.left:
@@ -323,7 +339,15 @@ class Simulation:
             unrest += self.groups.unrest(broker.name, core)
             missed = [peer.name for peer in core.peers.values() if peer.link is None]
             unrest += [f"{broker.name} misses {name}" for name in missed]
-        return unrest + self.form.unrest(self)
+        return unrest + self.form.unrest(self) or self._without_newest()
+
+    def _without_newest(self) -> list[str]:
+        """Readers of last values that do not have the newest."""
+        cores = {broker.name: broker.core for broker in self.brokers if broker.core is not None}
+        readers = [(app.host, app.host.member) for app in self.apps]
+        return [
+            text for host, one in readers if isinstance(one, LastReader) for text in one.behind(host, cores)
+        ]
 
     def fresh(self) -> None:
         """Now everything must be exact."""
