@@ -1,5 +1,5 @@
-"""Last values under crashes of the stream's home and of readers; mistakes that must be seen. `make proof` runs
-more seeds."""
+"""Last values under crashes of the stream's home and of readers; mistakes that must be seen. `make proof`
+runs more seeds."""
 
 from __future__ import annotations
 
