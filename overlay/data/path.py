@@ -285,6 +285,20 @@ class Publications(Quiet):
         side.incoming.settle_after(record)
         dirty[side] = None
 
+    def send_again(
+        self, side: Client, run: list[Publication], source: Source, record: Settling, now: float
+    ) -> None:
+        """Publications of one publisher that this broker has sent before, once more and in order."""
+        if self.stage is not None:
+            record.pending += 1  # until all of them are handed out
+            self.stage(side, run, record, now)
+            return
+        used: Used = []
+        self.route_run(side, run, source, used, side.routes.at(self.local.generation), now)
+        for session in dict.fromkeys(chain.from_iterable(used)):
+            session.out.hold(record)
+            session.touch()
+
     # --- asked about first ----------------------------------------------------------------------------
 
     def hand_out(

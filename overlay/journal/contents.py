@@ -115,8 +115,9 @@ class Contents:
             else:
                 for index in indexes(wanted.bits, items):
                     log.append(position + index)
-        if head.wanted:
-            for run in head.runs:
+        wanted_by_any = _together(head, items)
+        for run in head.runs:
+            if wanted_by_any >> run.start & (1 << run.items) - 1:
                 self._seen(run.source, run.last)
 
     def _seen(self, source: Source, sequence: int) -> None:
@@ -187,6 +188,16 @@ class Contents:
         """The first position that is needed; `end` if none is."""
         oldest = [self.custody.oldest(), *(stream.log.oldest() for stream in self.streams.values())]
         return min([end, *(position for position in oldest if position is not None)])
+
+
+def _together(head: PubsHead, items: int) -> int:
+    """The publications of a record that some stream wants, as bits: others are in custody only."""
+    found = 0
+    for wanted in head.wanted:
+        if not wanted.bits:
+            return (1 << items) - 1
+        found |= int.from_bytes(wanted.bits, "little")
+    return found
 
 
 def cursor_body(stream: Stream, name: str) -> CursorBody:

@@ -156,12 +156,15 @@ class Holding(Quiet):
         self.stranded += 1
         self.replay.strand(record.source, record.client)
 
-    def _replayed(self, source: Source) -> None:
-        """All that was in custody went once more and is settled."""
-        for record in list(self._records.get(source, ())):
-            if record.stranded:
+    def _replayed(self, source: Source, up_to: int) -> bool:
+        """All that was in custody up to this number went once more and is settled. Whether something newer
+        has been stranded since."""
+        stranded = [record for record in self._records.get(source, ()) if record.stranded]
+        for record in stranded:
+            if record.last_sequence <= up_to:
                 record.stranded = False
                 record.release()
+        return any(record.stranded for record in stranded)
 
     def link_lost(self, session: Session, now: float) -> None:
         self._advertised.pop((session.id, session.incarnation), None)

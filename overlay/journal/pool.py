@@ -7,7 +7,7 @@ there is none to keep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from grapevine.wire.messages import Publication
@@ -15,6 +15,7 @@ from overlay.journal.bodies import Run
 
 RECORD_ITEMS = 4_096
 RECORD_BYTES = 4 << 20
+HELD, WANTED = 1, 2
 
 
 class Part(NamedTuple):
@@ -76,7 +77,7 @@ class Pool:
                 for stream, places in self.wanted.items()
             }
             publications = self.publications[start:end]
-            runs = _runs(publications, self.held[start:end])
+            runs = _runs(publications, _states(self.held[start:end], wanted.values()))
             yield Part(publications, runs, {stream: places for stream, places in wanted.items() if places})
             start = end
 
@@ -90,26 +91,38 @@ class Pool:
         yield len(self.publications)
 
 
-def _runs(publications: list[Publication], held: list[bool]) -> list[Run]:
+def _states(held: list[bool], wanted: Iterable[list[int]]) -> list[int]:
+    """Of each whether it is taken into custody, and whether a stream wants it. A run is alike in both: its
+    last number is the last that streams have of it. Where routes are asked for first, custody is ahead of
+    them."""
+    states = [HELD if one else 0 for one in held]
+    for places in wanted if any(held) else ():
+        for place in places:
+            states[place] |= WANTED
+    return states
+
+
+def _runs(publications: list[Publication], states: list[int]) -> list[Run]:
     runs: list[Run] = []
     publisher = incarnation = first = last = start = 0
-    state = False
+    state = 0
     for index, publication in enumerate(publications):
         sequence = publication.sequence
         if (
             index
             and publication.publisher == publisher
             and publication.incarnation == incarnation
-            and held[index] is state
+            and states[index] == state
             and sequence > last
         ):
             last = sequence
             continue
         if index:
-            runs.append(Run(publisher, incarnation, first, last, start, index - start, state))
+            runs.append(Run(publisher, incarnation, first, last, start, index - start, bool(state & HELD)))
         publisher, incarnation = publication.publisher, publication.incarnation
         first = last = sequence
-        start, state = index, held[index]
+        start, state = index, states[index]
     if publications:
-        runs.append(Run(publisher, incarnation, first, last, start, len(publications) - start, state))
+        items = len(publications) - start
+        runs.append(Run(publisher, incarnation, first, last, start, items, bool(state & HELD)))
     return runs

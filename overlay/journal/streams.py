@@ -22,6 +22,7 @@ from overlay.journal.contents import Kept, Stream, cursor_body
 from overlay.journal.cursor import Cursor
 from overlay.journal.journal import Journal
 from overlay.journal.record import CURSOR, STREAM
+from overlay.journal.stream_log import LOST
 from overlay.journal.stream_session import LABEL, StreamSession
 from overlay.settings import CoreSettings, StreamSettings
 
@@ -56,7 +57,16 @@ class Streams(Quiet):
         for number, stream in self.journal.contents.streams.items():
             self.ends[number] = stream.log.next
             self._subscribe(number, stream.body.filter, Gather(lambda gather, later: None), now)
+            if not self.core.settings.overlay.ordered:
+                self._recall(number, stream)
         self.core.timers.at(now + SWEEP_S, self._sweep)
+
+    def _recall(self, number: int, stream: Stream) -> None:
+        """Where publications come in any order the last number says too little: the log is read."""
+        session, log = self.sessions[number][0], stream.log
+        for _, position, items in log.pieces(log.first, log.next):
+            for read in self.journal.reader.read(position, items) if position != LOST else ():
+                session.stream.recall(read.publications or ())
 
     def reconfigured(self, before: CoreSettings, now: float) -> None:
         self.settings = self.core.settings.streams

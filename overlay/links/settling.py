@@ -21,6 +21,7 @@ class Settling:
     """The positions of `incoming` up to `last` wait for `pending` outgoing streams."""
 
     __slots__ = ("cuts", "incoming", "last", "pending")
+    again = False  # whether its publications are sent once more, the oldest first (journal/stranded.py)
 
     def __init__(self, incoming: Incoming | None) -> None:
         self.incoming = incoming

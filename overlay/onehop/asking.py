@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from grapevine.filters.normal import Value
 from grapevine.wire import WireError, decode_attributes
-from grapevine.wire.messages import CUT_LINK_LOST, Publication
+from grapevine.wire.messages import CUT_LINK_LOST, DURABLE, Publication
 from grapevine.wire.onehop import Ask, Matched, Registered
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
@@ -85,6 +85,7 @@ class Asking(Quiet):
         core.on(Matched, self.on_matched)
         self.cluster.ask = self._ask
         self.cluster.table_changed.append(self._table_changed)
+        self.cluster.met.append(self._member_met)
 
     # --- in -------------------------------------------------------------------------------------------
 
@@ -95,6 +96,9 @@ class Asking(Quiet):
             return
         stage = self._stage((client.id, client.incarnation), client)
         group = Group(record, len(publications))
+        if self.publications.keep is None:  # without a journal none is durable
+            for publication in publications:
+                publication.flags &= ~DURABLE
         for publication in publications:
             slot = Slot(publication, self._values(publication), group, stage, now)
             stage.add(slot)
@@ -289,6 +293,20 @@ class Asking(Quiet):
             else:
                 self._suspect(slot, now)
 
+    def _member_met(self, member: Member, now: float) -> None:
+        """Answers that wait for their turn and name clients of its earlier life: these are gone, but its
+        streams go on under other numbers."""
+        stale = [
+            slot
+            for stage in self.stages.values()
+            for slot in stage.slots
+            if slot.matches and slot.matches.get(member.id, (member.incarnation,))[0] < member.incarnation
+        ]
+        for slot in stale:
+            slot.matches = None
+            slot.tried.clear()
+        self._ask_again(stale, now)
+
     def link_down(self, session: Session, now: float) -> None:
         if isinstance(session, Member):
             self._ask_again(self._forget_questions(session), now)
@@ -312,6 +330,7 @@ class Asking(Quiet):
                 for slot in stage.slots:
                     if slot.matches is None:
                         slot.group.record.cuts += cuts_of([slot.publication], CUT_LINK_LOST)
+                        self.publications.miss((slot.publication,), session.id)
 
     # --- out to homes ------------------------------------------------------------------------------------
 

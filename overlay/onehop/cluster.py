@@ -52,6 +52,7 @@ class Cluster(Quiet):
         self.table = SegmentTable(dimensions)
         self.met: list[Heard] = []  # called when a member has said who it is, on each link anew
         self.changed: list[Heard] = []  # and when it says something else of itself
+        self.giving_up: list[Callable[[Member], None]] = []  # before what was for its earlier life is cut
         self.table_changed: list[Callable[[float], None]] = []
         self.ask: Callable[[Member], None] = lambda member: None
         self.suspect: Callable[[int, float], None] = lambda member, now: None  # set by Verdicts
@@ -154,6 +155,8 @@ class Cluster(Quiet):
         assert isinstance(session, Member)
         if session.known_as not in (0, hello.incarnation):
             # What was for clients of its earlier life has nobody to go to.
+            for call in self.giving_up:
+                call(session)
             for lane in session.every_lane():
                 lane.out.give_up()
                 lane.out.new_epoch(session.window_of(lane))

@@ -1,5 +1,6 @@
 """A member leaves in good order: clients are sent elsewhere, segments handed on, and nothing unsettled is
-left.
+left, neither in custody. A dispatcher that has streams stays: they are owed what is published, and an
+administrator ends them first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from grapevine.wire.onehop import LEFT
 from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
+from overlay.journal.streams import Streams
 from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.handover import Handover
@@ -24,6 +26,7 @@ class Leaving(Quiet):
     ) -> None:
         self.cluster, self.attachments, self.asking, self.handover = cluster, attachments, asking, handover
         self._since = 0.0
+        self.streams: Streams | None = None  # set by the profile, as is the journal they are in
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -31,12 +34,19 @@ class Leaving(Quiet):
     def leave(self, now: float) -> None:
         if self.core.leaving:
             return
+        if self.has_streams:
+            self.core.event(now, "leaving", f"{self.core.name} stays: it has streams, end them first")
+            return
         self.core.leaving = True
         self._since = now
         self.attachments.send_away(now)
         if self.handover is not None:
             self.handover.leave(now)
         self._look(now)
+
+    @property
+    def has_streams(self) -> bool:
+        return self.streams is not None and bool(self.streams.sessions)
 
     def _look(self, now: float) -> None:
         if now - self._since > PATIENCE_S:
@@ -50,6 +60,8 @@ class Leaving(Quiet):
 
     def _busy(self) -> bool:
         if self.core.clients or self.core.numbered or self.asking.stages:
+            return True
+        if self.streams is not None and self.streams.journal.contents.custody.items:
             return True
         if self.handover is not None and not self.handover.gone:
             return True

@@ -78,12 +78,12 @@ class OneHopListing:
             {
                 "advertisement": known.name,
                 "publisher": known.name,
-                "home": names.get(home, str(home)),
-                "source": names.get(home, str(home)),
+                "home": names.get(place.home, str(place.home)),
+                "source": names.get(place.home, str(place.home)),
                 "filter": "",
             }
-            for homes in self.router.publishers.values()
-            for home, known in homes.items()
-            if (everywhere or home == self.core.id) and publisher in ("", known.name)
+            for places in self.router.publishers.values()
+            for place, known in places.items()
+            if (everywhere or place.home == self.core.id) and publisher in ("", known.name)
         ]
         return len(rows), rows

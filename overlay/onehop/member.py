@@ -43,7 +43,9 @@ class Member(Remote):
 
     @property
     def connected(self) -> bool:
-        return self.reachable and self.tabled and (self.trusted or not self.is_dispatcher)
+        """Its subscriptions count for us. Those of a dispatcher do as soon as it serves: then it has
+        registered the streams of an earlier life of its too."""
+        return self.reachable and self.tabled and ((self.trusted and self.served) or not self.is_dispatcher)
 
     @property
     def flowing(self) -> bool:

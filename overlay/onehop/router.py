@@ -27,9 +27,17 @@ from overlay.onehop.member import Member
 from overlay.onehop.placing import Placing
 
 
-class Publisher(NamedTuple):
+class Place(NamedTuple):
+    """Where a publisher is or was. One that stands in for it after a restart has the same name and an earlier
+    incarnation, perhaps at the same home."""
+
+    home: int
     incarnation: int
+
+
+class Publisher(NamedTuple):
     name: str
+    stand_in: bool = False
 
 
 class Part:
@@ -46,11 +54,12 @@ class OneHopRouter(Quiet):
 
     def __init__(self, cluster: Cluster, placing: Placing, local: LocalSubscriptions) -> None:
         self.cluster, self.placing, self.local = cluster, placing, local
-        self.publishers: dict[int, dict[int, Publisher]] = {}  # by id, by home
+        self.publishers: dict[int, dict[Place, Publisher]] = {}  # by id
         self.sources: dict[Source, int] = {}  # -> homes that know it
         self.on_gone: list[Callable[[Source], None]] = []
-        self._advertised: dict[Key, Client] = {}
-        self._stale: dict[int, set[int]] = {}  # by home: publishers not named since its link is up
+        # Of the clients here, by key: who advertises, and whether as a stand-in.
+        self._advertised: dict[Source, dict[Key, tuple[Client, bool]]] = {}
+        self._stale: dict[int, set[Source]] = {}  # by home: publishers not named since its link is up
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -65,31 +74,31 @@ class OneHopRouter(Quiet):
     # --- who publishes ---------------------------------------------------------------------------------
 
     def introduction(self, publisher: int) -> Introduction | None:
-        for home, known in self.publishers.get(publisher, {}).items():
-            return Introduction(known.name, self.core.names.get(home, ""))
+        places = self.publishers.get(publisher, {})
+        for place in sorted(places, key=lambda place: places[place].stand_in):
+            return Introduction(places[place].name, self.core.names.get(place.home, ""))
         return None
 
     def name_taken(self, publisher: int, incarnation: int) -> str:
-        for home, known in self.publishers.get(publisher, {}).items():
-            if known.incarnation != incarnation and home != self.core.id:
-                return self.core.names.get(home, str(home))
+        for place, known in self.publishers.get(publisher, {}).items():
+            if place.incarnation != incarnation and place.home != self.core.id and not known.stand_in:
+                return self.core.names.get(place.home, str(place.home))
         return ""
 
-    def _learn(self, publisher: int, home: int, known: Publisher) -> None:
-        homes = self.publishers.setdefault(publisher, {})
-        if homes.get(home) != known:
-            self._forget(publisher, home)
-            self.publishers.setdefault(publisher, {})[home] = known
-            source = publisher, known.incarnation
+    def _learn(self, publisher: int, place: Place, known: Publisher) -> None:
+        places = self.publishers.setdefault(publisher, {})
+        if place not in places:
+            source = publisher, place.incarnation
             self.sources[source] = self.sources.get(source, 0) + 1
+        places[place] = known
 
-    def _forget(self, publisher: int, home: int) -> bool:
-        homes = self.publishers.get(publisher, {})
-        if (known := homes.pop(home, None)) is None:
+    def _forget(self, publisher: int, place: Place) -> bool:
+        places = self.publishers.get(publisher, {})
+        if places.pop(place, None) is None:
             return False
-        if not homes:
+        if not places:
             self.publishers.pop(publisher, None)
-        source = publisher, known.incarnation
+        source = publisher, place.incarnation
         self.sources[source] -= 1
         if not self.sources[source]:
             del self.sources[source]
@@ -99,30 +108,43 @@ class OneHopRouter(Quiet):
 
     def on_publisher(self, member: Member, message: PublisherNews, now: float) -> None:
         if not message.publisher:  # that was all: what it did not say again is gone
-            for publisher in self._stale.pop(member.id, ()):
-                self._forget(publisher, member.id)
-        elif message.gone:
-            self._forget(message.publisher, member.id)
+            for publisher, incarnation in self._stale.pop(member.id, ()):
+                self._forget(publisher, Place(member.id, incarnation))
+            return
+        place = Place(member.id, message.incarnation)
+        if message.gone:
+            self._forget(message.publisher, place)
         else:
-            self._learn(message.publisher, member.id, Publisher(message.incarnation, message.name))
-            self._stale.get(member.id, set()).discard(message.publisher)
+            self._learn(message.publisher, place, Publisher(message.name, message.stand_in))
+            self._stale.get(member.id, set()).discard((message.publisher, message.incarnation))
 
     def _dispatcher_met(self, member: Member, now: float) -> None:
         if self.cluster.roles & DISPATCHER and member.is_dispatcher and member is not self.cluster.itself:
-            for publisher, homes in self.publishers.items():
-                if (known := homes.get(self.core.id)) is not None:
-                    member.tell(PublisherNews(publisher, known.incarnation, known.name))
+            for publisher, place in self._at(self.core.id):
+                known = self.publishers[publisher][place]
+                member.tell(PublisherNews(publisher, place.incarnation, known.name, False, known.stand_in))
             member.tell(PublisherNews(0, 0, "", True))
-            self._stale[member.id] = {p for p, homes in self.publishers.items() if member.id in homes}
+            self._stale[member.id] = {
+                (publisher, place.incarnation) for publisher, place in self._at(member.id)
+            }
+
+    def _at(self, home: int) -> list[tuple[int, Place]]:
+        return [
+            (publisher, place)
+            for publisher, places in self.publishers.items()
+            for place in places
+            if place.home == home
+        ]
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Client):
-            for key in [key for key, client in self._advertised.items() if client is session]:
+            ways = self._advertised.get((session.id, session.incarnation), {})
+            for key in [key for key, (client, _) in ways.items() if client is session]:
                 self.unadvertise(session, key, now)
         elif isinstance(session, Member):
             self._stale.pop(session.id, None)
-            for publisher in [one for one, homes in self.publishers.items() if session.id in homes]:
-                self._forget(publisher, session.id)
+            for publisher, place in self._at(session.id):
+                self._forget(publisher, place)
 
     def _tell(self, news: PublisherNews) -> None:
         for member in self.cluster.dispatchers():
@@ -163,19 +185,30 @@ class OneHopRouter(Quiet):
     ) -> Key:
         assert isinstance(client, Client)
         key = self.core.id, self.core.serial()
-        self._advertised[key] = client
-        known = Publisher(client.incarnation, client.name)
-        if self.publishers.get(client.id, {}).get(self.core.id) != known:
-            self._learn(client.id, self.core.id, known)
-            self._tell(PublisherNews(client.id, known.incarnation, known.name))
+        self._advertised.setdefault((client.id, client.incarnation), {})[key] = client, stand_in
+        self._announce(client)
         return key
 
     def unadvertise(self, client: Session, key: Key, now: float) -> None:
-        if self._advertised.pop(key, None) is None:
-            return
-        if not any(other.id == client.id for other in self._advertised.values()):
-            if self._forget(client.id, self.core.id):
-                self._tell(PublisherNews(client.id, client.incarnation, client.name, True))
+        source = client.id, client.incarnation
+        ways = self._advertised.get(source, {})
+        if ways.pop(key, None) is not None:
+            if not ways:
+                del self._advertised[source]
+            assert isinstance(client, Client)
+            self._announce(client)
+
+    def _announce(self, client: Client) -> None:
+        """The other dispatchers hear what is new about it."""
+        source, place = (client.id, client.incarnation), Place(self.core.id, client.incarnation)
+        ways = self._advertised.get(source, {})
+        known = Publisher(client.name, all(stand_in for _, stand_in in ways.values()))
+        if not ways:
+            if self._forget(client.id, place):
+                self._tell(PublisherNews(*source, client.name, True))
+        elif self.publishers.get(client.id, {}).get(place) != known:
+            self._learn(client.id, place, known)
+            self._tell(PublisherNews(*source, client.name, False, known.stand_in))
 
     def await_advertisement(self, key: Key, gather: Gather) -> None: ...
 
@@ -184,8 +217,8 @@ class OneHopRouter(Quiet):
 
     def validate(self) -> None:
         counted: dict[Source, int] = {}
-        for publisher, homes in self.publishers.items():
-            for known in homes.values():
-                source = publisher, known.incarnation
+        for publisher, places in self.publishers.items():
+            for place in places:
+                source = publisher, place.incarnation
                 counted[source] = counted.get(source, 0) + 1
         assert counted == self.sources

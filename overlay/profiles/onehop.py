@@ -15,6 +15,8 @@ from overlay.clients.requests import Requests
 from overlay.core import Core
 from overlay.data.delivery_log import DeliveryLog
 from overlay.data.local import LocalSubscriptions
+from overlay.journal.holding import Holding
+from overlay.journal.streams import Streams
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
 from overlay.onehop.adopting import Adopting
@@ -36,7 +38,7 @@ from overlay.onehop.tracing import OneHopDecisions
 from overlay.onehop.verdicts import Verdicts
 from overlay.onehop.watching import Watching
 from overlay.profiles.start import Start
-from overlay.profiles.tree import feeding, handing_over
+from overlay.profiles.tree import durable, feeding, handing_over
 
 ROLES = {"dispatcher": DISPATCHER, "matcher": MATCHER}
 
@@ -79,15 +81,23 @@ def from_start(start: Start) -> Core:
     watching = Watching(cluster, asking, reporting)
     commands = OneHopCommands(census, cluster, placing, asking, watching, matcher)
     leaving = Leaving(cluster, attachments, asking, handover)
+    adopting = Adopting(cluster, publications)
+    # A matcher that forwards knows the homes, and their dispatcher does not: nobody could say who is behind.
+    opened = start.opened if roles & DISPATCHER and not by_matchers else None
+    on_disk = durable(start.settings, opened, publications, router, readiness, reports, start.addresses)
+    leaving.streams = next((one for one in on_disk if isinstance(one, Streams)), None)
     fed = feeding(start.settings.feeding, readiness, attachments, router, start.spool)
     log = DeliveryLog(start.settings.delivery_log, publications)
     # The cluster hears of a link first and says who we are; the others hear of it when the other side has.
     links = (handshake, cluster.members, cluster, Verdicts(cluster), census)
-    tables = (placing, router, reporting, *matching, publications, asking, Adopting(cluster, publications))
+    tables = (placing, router, reporting, *matching, publications, asking, adopting)
     moving = handing_over(census, handshake, attachments)
-    clients = (log, attachments, requests, *moving, *fed, watching, leaving, commands)
+    clients = (log, attachments, requests, *moving, *on_disk, *fed, watching, leaving, commands)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     core.assemble((*links, *tables, *clients, *answers))
+    for holding in [one for one in on_disk if isinstance(one, Holding)]:
+        holding.replay.is_time = adopting.is_time
+        holding.replay.holds_back = False  # only from homes that are behind (publications)
     core.leave = leaving.leave
     core.restore(start.kept)
     core.drain = attachments.drain

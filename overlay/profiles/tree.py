@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from matching.interface import Matcher
 from matching.scan import Scan
@@ -38,7 +38,7 @@ from overlay.data.client import Client
 from overlay.data.delivery_log import DeliveryLog
 from overlay.data.local import LocalSubscriptions
 from overlay.data.path import Publications
-from overlay.data.router import Registry
+from overlay.data.router import Registry, Router
 from overlay.feeding.numbers import Numbers
 from overlay.feeding.spool import MemorySpool, Spool
 from overlay.feeding.staging import Staging
@@ -108,11 +108,15 @@ def handing_over(
     return flush, handovers, HandoverCommands(census, handovers)
 
 
+class OverlayRouter(Registry, Router, Protocol):
+    """All that an overlay says to the shared parts."""
+
+
 def durable(
     settings: CoreSettings,
     opened: Opened | None,
     publications: Publications,
-    router: TreeRouter,
+    router: OverlayRouter,
     readiness: Readiness,
     reports: Reports,
     addresses: tuple[str, ...],

@@ -33,6 +33,11 @@ TRIES, CUT_OFF_S = 100, 1.4  # of a broker whose publisher is to die with it
 LOOK_S, LOOKS = 0.01, 400  # how often it is asked whether a move has turned
 
 
+def has_streams(core: Core) -> bool:
+    """Whoever has some is not asked to leave: they do not go elsewhere yet."""
+    return core.journal is not None and bool(core.journal.contents.streams)
+
+
 class FaultPlan:
     def __init__(
         self,
@@ -258,7 +263,9 @@ class FaultPlan:
 
     def _leave(self, _: object) -> None:
         candidates = [
-            broker for broker in self._running()[1:] if broker.core is not None and broker.core.ready
+            broker
+            for broker in self._running()[1:]
+            if broker.core is not None and broker.core.ready and not has_streams(broker.core)
         ]
         if len(candidates) > 2 and not self.over:
             broker = self.random.choice(candidates)

@@ -253,7 +253,8 @@ class AliveAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class PublisherNews(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A publisher at the sender; or that it is gone."""
+    """A publisher at the sender; or that it is gone. A stand-in sends what the publisher had left there, and
+    takes nobody's name."""
 
     kind: ClassVar[int] = 159
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
@@ -261,6 +262,7 @@ class PublisherNews(msgspec.Struct, frozen=True, array_like=True, gc=False):
     incarnation: Id
     name: Name
     gone: bool = False
+    stand_in: bool = False
 
 
 class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
