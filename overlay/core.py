@@ -64,6 +64,7 @@ class Core(Lifecycle):
         self.journal: Journal | None = None  # without one nothing is ever persisted
         self.ready = False  # synchronised with every neighbour known: clients are served
         self.report: dict[str, float] = {}  # the driver's last measurements
+        self.effort_s = 0.0  # what was done so far, reckoned by who can: a simulated host takes that long
         self.leaving = False  # the overlay: takes nobody new
         self.finished = False  # left the overlay: the driver may stop
         self.leave: Callable[[float], None] = self._stop

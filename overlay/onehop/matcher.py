@@ -69,7 +69,6 @@ class Matching(Quiet):
         self.fill_number = 1  # of the last Fill sent
         self.entry_number = 1  # whoever has filled this one is complete for the entry
         self.answered = self.refused = 0
-        self.effort_s = 0.0  # all that was answered, reckoned
         self._queues: list[deque[tuple[Member, Ask]]] = [deque() for _ in self.dimensions]
         self._turn = 0
         self._working = False
@@ -125,6 +124,7 @@ class Matching(Quiet):
             return
         for placement in message.placements:
             self.sets.place(member.id, placement)
+        self.core.effort_s += self.effort.placed_s * len(message.placements)
         if message.stamp:
             member.tell(Placed(message.stamp))
 
@@ -234,7 +234,7 @@ class Matching(Quiet):
         found = sum(len(home.positions) for home in matches)
         cost_s = self.effort.of(self.sets.sizes()[ask.dimension], len(contents), found)
         self.meter.match(ask.dimension, len(ask.attributes), cost_s)
-        self.effort_s += cost_s
+        self.core.effort_s += cost_s
         self.answered += len(contents)
         self.refused += len(refused)
         return Matched(ask.number, self.registered(), matches, refused, self.load())

@@ -24,7 +24,6 @@ from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.commands import OneHopCommands
 from overlay.onehop.delivering import MatcherDelivery, MatcherPublications
-from overlay.onehop.effort import Effort
 from overlay.onehop.handover import Handover
 from overlay.onehop.leaving import Leaving
 from overlay.onehop.listing import OneHopListing
@@ -73,7 +72,7 @@ def from_start(start: Start) -> Core:
     matching: list[Behaviour] = []
     handover = matcher = None
     if roles & MATCHER:
-        matcher = Matching(cluster, start.matcher, Effort())
+        matcher = Matching(cluster, start.matcher, start.effort)
         reporting.measure = matcher.measure
         publications.matching = matcher
         handover = Handover(cluster, matcher, reporting, settings.placement)

@@ -10,6 +10,7 @@ from matching.interface import Matcher
 from overlay.channels.store import Disks
 from overlay.feeding.spool import Spool
 from overlay.journal.journal import Opened
+from overlay.onehop.effort import Effort
 from overlay.outbox import Kept
 from overlay.settings import CoreSettings
 
@@ -29,3 +30,4 @@ class Start(NamedTuple):
     backend: str = ""  # where the back end is, for brokers that are none
     location: tuple[float, ...] = ()  # latitude and longitude; or unknown
     coordinator: str = ""  # where the coordinator is asked first, before the whole overlay is
+    effort: Effort = Effort()  # what a matcher's questions cost on this machine

@@ -95,6 +95,7 @@ class BrokerHost(Host):
         self._waking = False
         self._tick_at: float | None = None
         self._busy_until = 0.0
+        self._effort_s = 0.0  # of the core, when this burst began
         self._uplink_free_at = 0.0
         self._blocked: dict[int, End] = {}
 
@@ -169,6 +170,7 @@ class BrokerHost(Host):
         assert core is not None
         now = self.clock()
         frames = publications = 0
+        self._effort_s = core.effort_s
         inbox = self.inbox
         while inbox and frames < self.capacity.drain_frames:
             end, message = inbox.popleft()
@@ -219,8 +221,10 @@ class BrokerHost(Host):
             self._stop(out.fatal)
             return
         copies = sum(len(batch.publications) for _, batch in out.batches)
-        if self.capacity.limited:
-            self._busy_until = self.world.now + self.capacity.service_s(frames, publications, copies)
+        effort_s = self.capacity.effort_s(core, self._effort_s)
+        if self.capacity.limited or effort_s:
+            service_s = self.capacity.service_s(frames, publications, copies)
+            self._busy_until = self.world.now + service_s + effort_s
         if self.watch is not None:
             self.watch.after(self)
             if core is not self.core:
@@ -231,6 +235,8 @@ class BrokerHost(Host):
             self._write_journal()
         if out.journal:
             self._sync(core, out)
+        elif out and effort_s:
+            self._act_after(out, self._busy_until)
         elif out:
             self._act(out)
         if core is not self.core:
@@ -283,13 +289,19 @@ class BrokerHost(Host):
         """Set the outbox aside until the disk has the journal."""
         for record in out.journal:
             self.disk.append(record)
-        aside = Outbox()
-        aside.opens, aside.sends, aside.batches = out.opens[:], out.sends[:], out.batches[:]
-        aside.chunks, aside.closes = out.chunks[:], out.closes[:]
-        out.clear()
+        aside = _set_aside(out)
         done_at = max(self.world.now, self._busy_until) + self.disk.sync_time_s()
         self._busy_until = done_at
         self.world.at(done_at, self._synced, (self.life, aside))
+
+    def _act_after(self, out: Outbox, at: float) -> None:
+        """What the core says is known when its work is done."""
+        self.world.at(at, self._worked, (self.life, _set_aside(out)))
+
+    def _worked(self, waiting: tuple[int, Outbox]) -> None:
+        life, aside = waiting
+        if life == self.life:
+            self._act(aside)
 
     def _write_journal(self) -> None:
         """The log's own thread: nobody waits for it here."""
@@ -391,6 +403,14 @@ class BrokerHost(Host):
             self.core.writable(end.number, self.clock())
             if not self._waking:
                 self._wake_at(self.world.now + self.drain_s)
+
+
+def _set_aside(out: Outbox) -> Outbox:
+    aside = Outbox()
+    aside.opens, aside.sends, aside.batches = out.opens[:], out.sends[:], out.batches[:]
+    aside.chunks, aside.closes = out.chunks[:], out.closes[:]
+    out.clear()
+    return aside
 
 
 def took(end: End, count: int) -> None:

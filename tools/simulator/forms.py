@@ -126,6 +126,11 @@ class ClusterForm:
         """Where matchers forward, everybody has both: only then do two brokers fill each other's windows."""
         if scenario.onehop.delivery == "matcher":
             return cluster.BOTH
+        brokers = scenario.brokers
+        if brokers.dispatchers:
+            assert isinstance(brokers.count, int), "who is a dispatcher is counted from the end"
+            first = brokers.count - brokers.dispatchers
+            return cluster.DISPATCHER if number >= first else cluster.MATCHER
         return cluster.ROLES[number % len(cluster.ROLES)]
 
     def unrest(self, simulation: Simulation) -> list[str]:

@@ -27,7 +27,7 @@ from overlay.settings import (
     TopicSettings,
     TreeSettings,
 )
-from tools.simulator.capacity import Capacity
+from tools.simulator.capacity import Capacity, Reckoned
 
 Span: TypeAlias = float | tuple[float, float]
 Whole: TypeAlias = int | tuple[int, int]
@@ -47,6 +47,7 @@ class Brokers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     covering: bool | None = None  # none: drawn
     routing: str = ""  # empty: drawn
     matcher: str = "scan"
+    dispatchers: int = 0  # of a one-hop cluster: the last so many are, the others matchers; 0: by turns
     seeds: int = 0  # on a ring: so many are configured as its first members; 0: all
     older: float = 0.0  # share that speaks the last protocol only
     newer: tuple[str, ...] = ()  # messages that count as new, so that there are some
@@ -134,6 +135,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load: Load = Load()
     network: Wires = Wires()
     capacity: Capacity = Capacity()
+    effort: Reckoned = Reckoned()
     faults: Faults = Faults()
     links: LinkSettings = LinkSettings()  # the brokers' own sections
     attachments: ClientSettings = ClientSettings()

@@ -152,6 +152,7 @@ class Simulation:
                 kept,
                 self.form.roles(self.scenario, broker.index),
                 opened=None if broker.journal is None else broker.journal.open(incarnation),
+                effort=self.scenario.effort.effort(),
             )
         )
         core.protocol = self.protocols[broker.index]

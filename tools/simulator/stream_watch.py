@@ -76,11 +76,15 @@ class StreamWatch:
                 if offset < needed:  # it was there, and is acknowledged
                     self.oracle.in_stream(known, number)
             order: dict[tuple[int, int], int] = {}
+            had: set[tuple[int, int, int]] = set()
             for offset, publication in self._contents(journal, stream.log.pieces(1, stream.log.next)):
                 self._check(place, offset, publication)
                 source = (publication.publisher, publication.incarnation)
-                if publication.sequence <= order.get(source, 0):
-                    self.oracle.violation(f"{place} has {publication.sequence} twice or out of order")
+                if (*source, publication.sequence) in had:
+                    self.oracle.violation(f"{place} has {publication.sequence} twice")
+                if self.oracle.ordered and publication.sequence < order.get(source, 0):
+                    self.oracle.violation(f"{place} has {publication.sequence} out of order")
+                had.add((*source, publication.sequence))
                 order[source] = publication.sequence
                 self.oracle.in_stream(known, _number(publication.payload)[0])
 
