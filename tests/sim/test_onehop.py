@@ -32,6 +32,13 @@ def test_one_seed_with_every_frame_encoded() -> None:
     assert result.ok, [result.replay(), *result.violations]
 
 
+# 0 found publications that were held up for who had subscribed since; 4, 6 and 7 are unordered.
+@pytest.mark.parametrize("seed", [0, 4, 6, 7, 100, 102])
+def test_what_is_on_disk(seed: int) -> None:
+    result = simulate(find("onehop-durable"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
+
+
 @pytest.mark.parametrize("seed", [1, 3, 4])
 def test_matchers_that_forward_themselves(seed: int) -> None:
     """1 found publications taken back from a matcher that had sent them to a dispatcher lost meanwhile."""

@@ -28,12 +28,12 @@ FILTERS = [(low, low + 40) for low in range(0, 100, 10)]  # of price
 
 
 class Cluster(Overlay):
-    def __init__(self, directory: Path, **onehop: Any) -> None:
+    def __init__(self, directory: Path, lost_after_s: float = 20.0, **onehop: Any) -> None:
         super().__init__(
             directory,
             overlay={"kind": "onehop"},
             onehop={"dimensions": DIMENSIONS, **onehop},
-            links={"ping_s": 0.5, "redial_s": 0.1, "greet_s": 1.0, "lost_after_s": 20.0},
+            links={"ping_s": 0.5, "redial_s": 0.1, "greet_s": 1.0, "lost_after_s": lost_after_s},
         )
 
     def member(self, name: str, *roles: str) -> Daemon:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from grapevine.filters.normal import Filter
+from grapevine.wire.messages import CUT_LINK_LOST
 from overlay.core import Core
 from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
@@ -20,6 +21,7 @@ from overlay.onehop.placing import Placing
 from overlay.onehop.segments import is_gone, touches
 from overlay.onehop.values import ranges_of
 from tools.simulator.broker import BrokerHost
+from tools.simulator.clients import ClientHost
 from tools.simulator.oracle import Oracle
 from tools.simulator.reach import Edge, Reach, edge
 from tools.simulator.world import World
@@ -55,6 +57,12 @@ class ClusterOracle(Oracle):
     def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         super().__init__(world, broker_index, judge_every)
         self.reach = DirectReach()
+
+    def cut(self, client: ClientHost, first: int, last: int, reason: int) -> None:
+        """A durable publication is never given up because a link was lost (DP-D2)."""
+        super().cut(client, first, last, reason)
+        if client.durable and reason == CUT_LINK_LOST:
+            self.violation(f"{client.name}'s durable publications {first} to {last} were cut")
 
     def broker_crashed(self, broker: int) -> None:
         super().broker_crashed(broker)

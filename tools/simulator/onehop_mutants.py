@@ -7,10 +7,12 @@ from typing import Any
 
 from grapevine.wire import decode_attributes
 from grapevine.wire.onehop import Ask
+from overlay.onehop.adopting import Adopting
 from overlay.onehop.asking import Asking
 from overlay.onehop.delivering import MatcherPublications
 from overlay.onehop.matcher import Matching
 from overlay.onehop.placing import Placing
+from overlay.onehop.publications import OneHopPublications
 from overlay.onehop.stage import Slot, Stage
 
 Replacement = tuple[type[Any], str, Callable[..., Any]]
@@ -54,6 +56,52 @@ def _home_batches_on_the_first_lane() -> list[Replacement]:
     """`delivery = "matcher"` on one lane: who asks and who is told wait for the same window."""
     return [(MatcherPublications, "lane_to", lambda self, home: home)]
 
+
+def _newer_before_what_is_stranded() -> list[Replacement]:
+    """A home that lacks a durable publication gets newer ones of that publisher."""
+    return [(OneHopPublications, "_is_behind", lambda self, home, source: False)]
+
+
+def _sent_again_too_early() -> list[Replacement]:
+    """Custody is sent once more and done with, whoever is not back."""
+    return [(Adopting, "is_time", lambda self, source: True)]
+
+
+def _streams_end_with_a_life() -> list[Replacement]:
+    """What was matched for a dispatcher's earlier life is for nobody."""
+
+    def release(
+        self: OneHopPublications,
+        side: Any,
+        run: list[tuple[Any, Any]],
+        record: Any,
+        now: float,
+    ) -> None:
+        living = [
+            (publication, {home: found for home, found in homes.items() if not _is_older(self, home, found)})
+            for publication, homes in run
+        ]
+        _release(self, side, living, record, now)
+
+    return [
+        (Asking, "_member_met", lambda self, member, now: None),
+        (OneHopPublications, "release", release),
+    ]
+
+
+_release = OneHopPublications.release
+
+
+def _is_older(self: OneHopPublications, home: int, found: tuple[int, bytes]) -> bool:
+    member = self.cluster.get(home)
+    return member is not None and found[0] < member.incarnation
+
+
+ONEHOP_DURABLE_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
+    "newer-before-what-is-stranded": _newer_before_what_is_stranded,
+    "sent-again-too-early": _sent_again_too_early,
+    "streams-end-with-a-life": _streams_end_with_a_life,
+}
 
 ONEHOP_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "answer-while-incomplete": _answer_while_incomplete,
