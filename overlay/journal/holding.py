@@ -142,11 +142,12 @@ class Holding(Quiet):
     # --- out ----------------------------------------------------------------------------------------
 
     def settle(self, source: Source) -> None:
-        """Something of this publisher has settled: custody ends in order."""
+        """Something of this publisher has settled: custody ends in order. A stand-in may send older ones
+        beside the publisher itself."""
         records = self._records[source]
         done = 0
         while records and not records[0].pending:
-            done = records.popleft().last_sequence
+            done = max(done, records.popleft().last_sequence)
         if done:
             self.journal.settle(source, done, self.core.now)
         if not records:

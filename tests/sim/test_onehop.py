@@ -32,8 +32,9 @@ def test_one_seed_with_every_frame_encoded() -> None:
     assert result.ok, [result.replay(), *result.violations]
 
 
-# 0 found publications that were held up for who had subscribed since; 4, 6 and 7 are unordered.
-@pytest.mark.parametrize("seed", [0, 4, 6, 7, 100, 102])
+# 0 found publications that were held up for who had subscribed since; 15 custody that did not end because a
+# stand-in sent older ones beside its publisher; 4, 6 and 7 are unordered.
+@pytest.mark.parametrize("seed", [0, 4, 6, 7, 15])
 def test_what_is_on_disk(seed: int) -> None:
     result = simulate(find("onehop-durable"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
