@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.simulator.onehop_mutants import ONEHOP_MUTANTS
+from tools.simulator.onehop_mutants import ONEHOP_DURABLE_MUTANTS, ONEHOP_MUTANTS
 from tools.simulator.scenario import find
 from tools.simulator.seeds import simulate
 
@@ -57,3 +57,8 @@ def test_one_lane_halts() -> None:
 @pytest.mark.parametrize("name", [name for name in ONEHOP_MUTANTS if name != ONE_LANE])
 def test_mutant_is_caught(name: str) -> None:
     assert any(not simulate(find("onehop-faults"), name, None, seed).ok for seed in range(50)), name
+
+
+@pytest.mark.parametrize("name", ONEHOP_DURABLE_MUTANTS)
+def test_durable_mutant_is_caught(name: str) -> None:
+    assert any(not simulate(find("onehop-durable"), name, None, seed).ok for seed in range(2, 50)), name

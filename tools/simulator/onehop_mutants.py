@@ -7,7 +7,6 @@ from typing import Any
 
 from grapevine.wire import decode_attributes
 from grapevine.wire.onehop import Ask
-from overlay.onehop.adopting import Adopting
 from overlay.onehop.asking import Asking
 from overlay.onehop.delivering import MatcherPublications
 from overlay.onehop.matcher import Matching
@@ -62,11 +61,6 @@ def _newer_before_what_is_stranded() -> list[Replacement]:
     return [(OneHopPublications, "_is_behind", lambda self, home, source: False)]
 
 
-def _sent_again_too_early() -> list[Replacement]:
-    """Custody is sent once more and done with, whoever is not back."""
-    return [(Adopting, "is_time", lambda self, source: True)]
-
-
 def _streams_end_with_a_life() -> list[Replacement]:
     """What was matched for a dispatcher's earlier life is for nobody."""
 
@@ -99,7 +93,6 @@ def _is_older(self: OneHopPublications, home: int, found: tuple[int, bytes]) -> 
 
 ONEHOP_DURABLE_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "newer-before-what-is-stranded": _newer_before_what_is_stranded,
-    "sent-again-too-early": _sent_again_too_early,
     "streams-end-with-a-life": _streams_end_with_a_life,
 }
 
