@@ -18,6 +18,8 @@ from overlay.channels.verbs import ChannelVerbs, Definitions
 from overlay.links.session import Kind
 from tests.town import CHANNEL, FEED, Town, founded, ids, publish, subscribe
 
+ADMIN = 9_999_999  # a link
+
 
 @pytest.fixture
 def town() -> Town:
@@ -330,11 +332,24 @@ def replace(
     """As `pubctl channel create --replace` asks for it."""
     changed = msgspec.structs.replace(CHANNEL, sql=sql, parameters=parameters or CHANNEL.parameters)
     text = msgspec.json.encode({"datasets": [], "channels": [changed]}).decode()
-    core = town.cores["back"]
-    core.link_up(9_999_999, "admin", Kind.ADMIN, town.now)
-    core.receive(9_999_999, Command(1, "channel.create", {"definitions": text, "replace": True}), town.now)
-    core.link_down(9_999_999, town.now)
+    command(town, "channel.create", definitions=text, replace=True)
+
+
+def command(town: Town, verb: str, **arguments: Any) -> Any:
+    """What pubctl is answered."""
+    core, carried, told = town.cores["back"], town._carry, []
+
+    def carry(place: str, link: int, message: Any) -> None:
+        told.append(message) if link == ADMIN else carried(place, link, message)
+
+    town._carry = carry  # type: ignore[method-assign]
+    core.link_up(ADMIN, "admin", Kind.ADMIN, town.now)
+    core.receive(ADMIN, Command(1, verb, arguments), town.now)
     town.run(0.1)
+    core.link_down(ADMIN, town.now)
+    town._carry = carried  # type: ignore[method-assign]
+    (answer,) = told
+    return answer.outcome, msgspec.json.decode(answer.body)
 
 
 def test_a_channel_that_is_replaced_goes_on(town: Town) -> None:
@@ -412,3 +427,33 @@ def test_another_filter_of_a_dataset_counts_at_once(town: Town) -> None:
     town.run(0.1)
     town.drive()
     assert ids(town, "ann", ann) == [1, 3]
+
+
+def test_a_driver_that_dies_is_told_and_nothing_is_lost(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    town.run(20.0)
+    _, said = command(town, "channel.ls")
+    assert said["driver"] == "d/1" and said["driver_silent_s"] >= 20 and said["no_driver_for_s"] is None
+    assert said["channels"][0]["state"] == "ready"
+    publish(town, 2)
+    town.run(45.0)
+    _, said = command(town, "channel.ls")
+    assert said["driver"] is None and said["no_driver_for_s"] >= 5
+    assert said["channels"][0]["state"] == "no driver"
+    publish(town, 3)
+    town.drive()
+    assert ids(town, "ann", ann) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("given", [{"execution": "abc"}, {"execution": -5}, {"name": 7}, {}])
+def test_whatever_an_administrator_asks_is_answered(town: Town, given: dict[str, Any]) -> None:
+    for verb in ("channel.results", "dataset.show", "channel.show", "channel.drop", "dataset.drop"):
+        outcome, _ = command(town, verb, **{"name": "Near", "rows": "many", **given})
+        assert outcome in ("ok", "usage", "failed", "not-found"), verb
+        if verb == "channel.drop" and outcome == "ok":
+            break
+    assert command(town, "channel.create", definitions='{"datasets": [["D", "class = "]]}')[0] == "usage"
+    assert command(town, "channel.create", definitions="[")[0] == "usage"
