@@ -248,8 +248,9 @@ class Engine:
         """The broker wants us elsewhere, in this order. The first is ours from now on: the one to go back to
         when the link breaks."""
         self._named = list(dict.fromkeys((*named, *self._named)))[:ADDRESSES]
-        if len(self._candidates) < 2:
-            return
+        here = "" if self.link is None else self.link.address
+        if all(address == here for address in self._candidates):
+            return  # there is nowhere else
         if self.link is not None and self.session.channels.alone:
             self._unsent.append(encode(Detach()))
             self._say_farewell(self.link)
