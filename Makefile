@@ -12,7 +12,7 @@ SYNC = $(UV) sync --locked --inexact $(EXTRAS:%=--extra %) $(GROUPS:%=--group %)
 RUN  = $(UV) run --no-sync
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-channels test check proof bench bench-guard vendor wheels clean
+.PHONY: help setup demo demo-channels test check proof bench bench-guard recordings vendor wheels clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ bench: setup  ## the measurements of bench/, one file a question (BENCH="broker 
 bench-guard: GROUPS += bench
 bench-guard: setup  ## counted work per publication against the committed figures; fails beyond 3 %
 	$(RUN) python -m bench.guard
+
+recordings: setup  ## the tutorial typed in a terminal and drawn, docs/pictures/tutorial-*.svg (root: in a network of its own)
+	unshare --net --pid --fork --kill-child --mount-proc \
+		bash -c 'ip link set lo up && exec $(RUN) python -m tools.recordings'
 
 vendor: ## what the live page takes from npm, fetched again; rewrites static/vendor/vendor.toml
 	$(RUN) python -m tools.web.vendored
