@@ -230,3 +230,42 @@ def test_dot_has_every_link() -> None:
     assert text.startswith("digraph overlay {")
     assert '"b1" -> "b2"' in text
     assert '"b1" -> "b3"' in text
+
+
+def ring(brokers: int) -> Graph:
+    """Positions fall as names rise, so that one order is not the other."""
+    names = [f"r{number:03d}" for number in range(brokers)]
+    found = []
+    for number, name in enumerate(names):
+        following = names[number - 1]
+        place = {"member": True, "position": f"{(brokers - number) << 48:016x}", "root_of": number}
+        found.append(report(name, None, [link(following, True, 5, 5)]) | place)
+    return build(found, [])
+
+
+def test_a_ring_is_drawn_in_the_order_of_positions() -> None:
+    graph = ring(6)
+    assert graph.ring() == ["r005", "r004", "r003", "r002", "r001", "r000"]
+    drawn = xml.fromstring(svg(graph))
+    successors = [path for path in drawn.iter(f"{SVG}path") if path.get("class") == "successor"]
+    assert len(successors) == 6
+    words = [text.text or "" for text in drawn.iter(f"{SVG}text")]
+    assert "0001…  5 topics" in words
+    screen = Console(file=io.StringIO(), width=100)
+    draw(screen, graph)
+    told = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert told.index("r005") < told.index("r000") and "ring of 6 brokers" in told
+
+
+def test_many_brokers_of_a_ring_are_dots_with_names() -> None:
+    drawn = xml.fromstring(svg(ring(40)))
+    words = {text.text for text in drawn.iter(f"{SVG}text")}
+    assert {"r000", "r039"} <= words
+    assert not [rect for rect in drawn.iter(f"{SVG}rect") if rect.get("width") == "150"]
+
+
+def test_who_is_not_on_the_ring_is_drawn_all_the_same() -> None:
+    graph = ring(5)
+    graph.nodes["r000"].position = None
+    words = {text.text for text in xml.fromstring(svg(graph)).iter(f"{SVG}text")}
+    assert "r000" in words

@@ -30,6 +30,8 @@ class Node(msgspec.Struct):
     out_s: float | None = None
     load: float = 0.0  # of one processor
     pure: bool = False  # forwards and serves nobody
+    position: str | None = None  # on a ring, sixteen digits
+    topics: int = 0  # that it is the root of
 
 
 class Edge(msgspec.Struct):
@@ -70,6 +72,11 @@ class Graph(msgspec.Struct):
     def children(self, name: str) -> list[str]:
         return [node.name for node in self.nodes.values() if node.parent == name]
 
+    def ring(self) -> list[str]:
+        """In the order of their positions; nobody: it is no ring."""
+        placed = [node for node in self.nodes.values() if node.position is not None]
+        return [node.name for node in sorted(placed, key=lambda node: node.position or "")]
+
     def roots(self) -> list[str]:
         return [node.name for node in self.nodes.values() if node.parent not in self.nodes]
 
@@ -105,6 +112,8 @@ def _node(row: Row) -> Node:
         row.get("incarnation", 0),
         load=measured.get("cpu", 0.0),
         pure=row["clients"] == 0,
+        position=row["position"] if row.get("member") else None,
+        topics=row.get("root_of", 0),
     )
 
 

@@ -2,7 +2,8 @@
 
 Written by hand, without a library: one text that a browser, a README and a slide can show. Colours are
 readable on light and dark pages; everything that colour says is also written. Widths are rates on the scale
-of graph.line_width, which the legend prints; soft links are dashed curves past the brokers they bypass.
+of graph.line_width, which the legend prints; soft links are dashed curves past the brokers they bypass. A
+ring is drawn as one (ring_picture.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from html import escape
 from tools.pubctl.graph import Edge, Graph, Node, Shortcut, line_width
 from tools.pubctl.layout import Place, places
 from tools.pubctl.output import count, several
+from tools.pubctl.ring_picture import Circle, line, links, place_of
 
 COLUMN, LAYER = 178, 152  # pixels between leaves, between layers
 WIDTH, HEIGHT = 150, 74  # of a broker
@@ -39,7 +41,8 @@ def svg(graph: Graph, title: str = "grapevine overlay", subtitle: str = "") -> s
 
 
 def _lines(graph: Graph, title: str, subtitle: str) -> Iterator[str]:
-    at = {name: _centre(place) for name, place in places(graph).items()}
+    circle = Circle(graph) if graph.ring() else None
+    at = _on_ring(graph, circle) if circle else {n: _centre(place) for n, place in places(graph).items()}
     width = max((x for x, _ in at.values()), default=0) + WIDTH / 2 + MARGIN
     width = max(width, 560)
     height = max((y for _, y in at.values()), default=0) + HEIGHT / 2 + FOOTER + MARGIN
@@ -51,6 +54,11 @@ def _lines(graph: Graph, title: str, subtitle: str) -> Iterator[str]:
     yield f'<rect width="100%" height="100%" rx="14" fill="{PAGE}"/>'
     yield _text(MARGIN, 36, title, 20, INK, weight=650)
     yield _text(MARGIN, 57, subtitle, 12.5, SOFT)
+    if circle:
+        yield from _ring(graph, circle, at)
+        yield from _legend(height - 22, width)
+        yield "</svg>"
+        return
     for edge in graph.edges.values():
         if edge.upper in at and edge.lower in at:
             yield from _edge(edge, at[edge.upper], at[edge.lower])
@@ -65,6 +73,47 @@ def _lines(graph: Graph, title: str, subtitle: str) -> Iterator[str]:
 
 def _centre(place: Place) -> tuple[float, float]:
     return MARGIN + WIDTH / 2 + place.column * COLUMN, HEADER + HEIGHT / 2 + 14 + place.layer * LAYER
+
+
+# --- a ring ---------------------------------------------------------------------------------------
+
+
+def _on_ring(graph: Graph, circle: Circle) -> dict[str, tuple[float, float]]:
+    """Those who have no place on it stand below."""
+    x = MARGIN + WIDTH / 2 + circle.radius
+    y = HEADER + HEIGHT / 2 + 30 + circle.radius
+    found = {name: circle.at(name) for name in circle.names}
+    at = {name: (x + dx, y + dy) for name, (dx, dy) in found.items()}
+    absent = [name for name in graph.nodes if name not in at]
+    below = y + circle.radius + HEIGHT + 40
+    return at | {name: (MARGIN + WIDTH / 2 + n * COLUMN, below) for n, name in enumerate(absent)}
+
+
+def _ring(graph: Graph, circle: Circle, at: dict[str, tuple[float, float]]) -> Iterator[str]:
+    for edge, near in links(graph, circle):
+        colour = LINE if edge.state == "ready" else STATES["missing"]
+        yield line(edge, near, (*at[edge.upper], *at[edge.lower]), colour, _told(edge))
+    for name, node in graph.nodes.items():
+        x, y = at[name]
+        if circle.boxes or name not in circle.names:
+            yield from _node(node, x, y)
+            if name in circle.names:
+                yield _text(x, y + HEIGHT / 2 + 16, place_of(node), 11.5, SOFT, anchor="middle")
+        else:
+            yield from _dot(node, x, y, circle.turned(name))
+
+
+def _dot(node: Node, x: float, y: float, turned: float) -> Iterator[str]:
+    state = STATES.get(node.state, STATES["joining"])
+    left = turned > 90
+    yield f"<g><title>{escape(f'{_described(node)}, {place_of(node)}')}</title>"
+    yield (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{_warm(min(1.0, node.load))}" '
+        f'stroke="{state}" stroke-width="1.8"/>'
+    )
+    yield f'<g transform="translate({x:.1f} {y:.1f}) rotate({turned + 180 * left:.1f})">'
+    yield _text(-11 if left else 11, 4, _short(node.name, 9), 11.5, INK, anchor="end" if left else "start")
+    yield "</g></g>"
 
 
 # --- links ----------------------------------------------------------------------------------------

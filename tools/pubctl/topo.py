@@ -19,6 +19,7 @@ from tools.pubctl.graph import Edge, Graph, Node, Shortcut, add_rates, build
 from tools.pubctl.invocation import Duration
 from tools.pubctl.output import Column, Result, count, several, show
 from tools.pubctl.picture import per_second
+from tools.pubctl.ring_picture import draw_ring
 
 COLUMNS = (
     Column("upper", style="bold"),
@@ -179,11 +180,13 @@ ABSENT = {"missing": "no answer", "cut off": "cut off"}
 
 
 def draw(screen: Console, graph: Graph) -> None:
-    """The tree in the terminal; a soft link stands below the broker that sends over it. Whoever is known is
-    drawn, also below a broker that does not answer, also on a cycle."""
+    """The tree in the terminal, or the ring; a soft link stands below the broker that sends over it. Whoever
+    is known is drawn, also below a broker that does not answer, also on a cycle."""
     from rich.tree import Tree
 
-    drawn: set[str] = set()
+    drawn: set[str] = set(graph.ring())
+    if drawn:
+        draw_ring(screen, graph, {name: _label(graph, name) for name in drawn})
     for root in (*graph.roots(), *graph.nodes):
         if root in drawn:
             continue
