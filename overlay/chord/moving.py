@@ -33,7 +33,7 @@ def evacuate(old: ChordPath, new: ChordPath, now: float) -> None:
         let_go(lane)
     waiting = [([publication], record) for way in old.ways.values() for publication, record, _ in way.held]
     waiting += [(one.publications, one.record) for one in old.stranded]
-    for several in old.entering.values():
+    for several in old.entrance.waiting.values():
         waiting += [([publication for publication, _ in pairs], record) for pairs, record in several]
     for publications, record in waiting:
         new.enter(publications, record, now)

@@ -32,21 +32,22 @@ from grapevine.wire.messages import (
 from overlay.behaviour import Status
 from overlay.chord.contacts import RingContacts, RingPeer
 from overlay.chord.direct import DirectRoots
+from overlay.chord.entrance import Entrance
 from overlay.chord.introductions import Introductions
+from overlay.chord.losing import lose_hop
 from overlay.chord.membership import Membership
 from overlay.chord.ring import between
 from overlay.chord.roots import Roots
 from overlay.chord.router import ChordRouter
 from overlay.chord.topics import TOPICS_CACHED, Term, TopicKeys
 from overlay.chord.wants import Wants
-from overlay.chord.ways import Entering, Here, Stranded, Targets, Way, WayKey
+from overlay.chord.ways import Here, Stranded, Targets, Way, WayKey
 from overlay.core import Core
 from overlay.data.client import Client
+from overlay.data.duplicates import Source
 from overlay.data.local import LocalSubscriptions
 from overlay.data.path import Publications
-from overlay.data.reroute import let_go, unsettled
 from overlay.data.routes import Route
-from overlay.data.runs import stamp
 from overlay.links.exclusions import of_batch, stretches
 from overlay.links.lane import Lane
 from overlay.links.session import Session
@@ -86,8 +87,7 @@ class ChordPath(Publications):
         self._used: dict[Lane, None] = {}
         self._here = Here()
         self.first_lane = 0  # of our plane
-        self.may_enter: Callable[[Client], bool] = lambda client: True  # by this plane
-        self.entering: dict[Client, list[Entering]] = {}  # what may not yet
+        self.entrance = Entrance(self)
         self.emitted: dict[int, int] = {}  # topic -> publications sent from here, as its root
         roots.drain = self.when_settled
         roots.on_rooted.append(self._look)
@@ -116,29 +116,25 @@ class ChordPath(Publications):
     def waits(self) -> bool:
         """Whether something waits here for its way."""
         return bool(
-            self.stranded or self.entering or self._drains or any(way.held for way in self.ways.values())
+            self.stranded
+            or self.entrance.waiting
+            or self._drains
+            or any(way.held for way in self.ways.values())
         )
 
     # --- in ---------------------------------------------------------------------------------------------
 
     def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
         assert isinstance(client, Client)
-        publications = batch.publications[repeated:] if repeated else batch.publications
-        stamp(publications, client.id, client.incarnation, now, self.plane)
-        record = Settling(client.incoming)
-        if not client.unrestricted:
-            routes = self._routes(client, publications)
-            if any(not route.allowed for route in routes.values()):
-                publications = self._allowed(publications, routes, record)
-        self.accepted += len(publications)
-        with_topic = self._with_topic(publications, record)
-        if client in self.entering or not self.may_enter(client):
-            record.pending += 1
-            self.entering.setdefault(client, []).append((with_topic, record))
-            self.look_soon(now)
-        else:
-            self._up(with_topic, -1, None, record, now)
-        self._end(client, record)
+        self.entrance.accept(client, batch, repeated, now)
+
+    def permitted(
+        self, client: Client, publications: list[Publication], record: Settling
+    ) -> list[Publication]:
+        routes = self._routes(client, publications)
+        if all(route.allowed for route in routes.values()):
+            return publications
+        return self._allowed(publications, routes, record)
 
     def forward(self, peer: Lane, batch: Batch, repeated: int, now: float) -> None:
         publications = batch.publications[repeated:] if repeated else batch.publications
@@ -152,8 +148,8 @@ class ChordPath(Publications):
                 self._down(self.too_far(part, record), targets, came, record, now)
         else:
             near = self.too_far(publications, record)
-            self._up(self._with_topic(near, record), came, peer.session.id, record, now)
-        self._end(peer, record)
+            self.up(self.with_topic(near, record), came, peer.session.id, record, now)
+        self.end(peer, record)
 
     def too_far(self, publications: list[Publication], record: Settling) -> list[Publication]:
         if max((publication.hops for publication in publications), default=0) <= 255:
@@ -162,23 +158,29 @@ class ChordPath(Publications):
 
     def enter(self, publications: list[Publication], record: Settling, now: float) -> None:
         """On a way of this plane from here, whatever way they came."""
-        if record.incoming is not None:
-            self._up(self._with_topic(publications, record), -1, None, record, now)
-            self._hold(record)
+        if not record.dropped:
+            self.up(self.with_topic(publications, record), -1, None, record, now)
+            self.hold_used(record)
 
-    def _end(self, side: Lane, record: Settling) -> None:
+    def send_again(
+        self, side: Client, run: list[Publication], source: Source, record: Settling, now: float
+    ) -> None:
+        self.up(self.with_topic(run, record), -1, None, record, now)
+        self.hold_used(record)
+
+    def end(self, side: Lane, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled, and nothing of it waits here."""
-        self._hold(record)
+        self.hold_used(record)
         side.incoming.settle_after(record)
         self.core.dirty[side] = None
 
-    def _hold(self, record: Settling) -> None:
+    def hold_used(self, record: Settling) -> None:
         for lane in self._used:
             lane.out.hold(record)
         self.core.dirty |= self._used
         self._used = {}
 
-    def _with_topic(self, publications: list[Publication], record: Settling) -> list[tuple[Publication, int]]:
+    def with_topic(self, publications: list[Publication], record: Settling) -> list[tuple[Publication, int]]:
         found = [(publication, self.topic(publication.attributes)) for publication in publications]
         without = [publication for publication, topic in found if topic is None]
         if without:
@@ -188,7 +190,7 @@ class ChordPath(Publications):
 
     # --- up ---------------------------------------------------------------------------------------------
 
-    def _up(
+    def up(
         self,
         publications: Iterable[tuple[Publication, int]],
         came: int,
@@ -198,11 +200,15 @@ class ChordPath(Publications):
     ) -> None:
         """`came`: by which lane; -1: from a client here. `sender` is the broker before."""
         for topic, run in groupby(publications, lambda pair: pair[1]):
-            expected = came == REDIRECT or (sender is not None and self.is_behind(sender, topic))
-            # What a broker sends back must not wait for what we have sent there.
-            back = sender if came == REDIRECT and sender is not None else 0
-            way = self.ways.setdefault((topic, expected, back), Way())
+            expected, way = self.way(topic, came, sender)
             self._send(topic, expected, way, [publication for publication, _ in run], came, record, now)
+
+    def way(self, topic: int, came: int, sender: int | None) -> tuple[bool, Way]:
+        """Whether we are expected to be the root, and the way of what comes so."""
+        expected = came == REDIRECT or (sender is not None and self.is_behind(sender, topic))
+        # What a broker sends back must not wait for what we have sent there.
+        back = sender if came == REDIRECT and sender is not None else 0
+        return expected, self.ways.setdefault((topic, expected, back), Way())
 
     def is_behind(self, sender: int, topic: int) -> bool:
         """Whether the topic lies between the sender and us: it takes us for the root."""
@@ -318,6 +324,12 @@ class ChordPath(Publications):
             self.look_soon(now)
         return used
 
+    def down_again(
+        self, run: list[Publication], targets: Targets, came: int, record: Settling, now: float
+    ) -> None:
+        """What was on its way down; `came` may be by the way up, if it turned here."""
+        self._down(run, targets, came if came in (DOWN, DOWN_BEHIND) else DOWN, record, now)
+
     def _next(self, target: int, came: int) -> Lane | None:
         """The lane towards a member (rule D)."""
         if (known := self.next.get(target)) is not None:
@@ -380,19 +392,11 @@ class ChordPath(Publications):
             ):
                 self._drains.remove((concerns, call))
                 call(now)
-        self._release_entering(now)
-        self._release_held(now)
+        self.entrance.release(now)
+        self.release_held(now)
         self._release_stranded(now)
 
-    def _release_entering(self, now: float) -> None:
-        for client in [one for one in self.entering if self.may_enter(one)]:
-            for publications, record in self.entering.pop(client):
-                if record.incoming is not None:
-                    self._up(publications, -1, None, record, now)
-                    self._hold(record)
-                record.release()
-
-    def _release_held(self, now: float) -> None:
+    def release_held(self, now: float) -> None:
         for key, way in list(self.ways.items()):
             topic, expected, _ = key
             if not way.held:
@@ -402,15 +406,15 @@ class ChordPath(Publications):
             if self._choose(topic, expected, way):
                 held, way.held = way.held, []
                 for publication, record, came in held:
-                    if record.incoming is not None:
+                    if not record.dropped:
                         self._go(topic, way, [publication], came, record, now)
-                        self._hold(record)
+                        self.hold_used(record)
                     record.release()
 
     def _release_stranded(self, now: float) -> None:
         waiting, self.stranded = self.stranded, []
         for one in waiting:
-            if one.record.incoming is None:
+            if one.record.dropped:
                 one.record.release()
                 continue
             since = one.since
@@ -420,7 +424,7 @@ class ChordPath(Publications):
                 again.since = since
                 if now - since >= GONE_S:
                     self._cut(again, now)
-            self._hold(one.record)
+            self.hold_used(one.record)
             one.record.release()
         self.stranded = [one for one in self.stranded if one.publications]
 
@@ -442,43 +446,22 @@ class ChordPath(Publications):
             for lane in self.lanes(session):
                 self.introductions.introduce(session, lane.out.between(lane.out.settled + 1, lane.out.end()))
 
+    @staticmethod
+    def number(lane: Lane) -> int:
+        """Within its plane."""
+        return lane.lane_number % PLANE_LANES
+
+    def goes_down(self, lane: Lane) -> bool:
+        return self.number(lane) in (DOWN, DOWN_BEHIND)
+
     def lanes(self, session: Session) -> list[Lane]:
         """Those of our plane."""
         first = self.first_lane
         return [lane for lane in session.every_lane() if first <= lane.lane_number < first + PLANE_LANES]
 
     def link_losing(self, session: Session, now: float) -> None:
-        """Rule F."""
-        if not isinstance(session, RingPeer):
-            return
-        session.lost = True  # no way leads there any more
-        # By which lane each came decides which it goes on by: on another it would be overtaken.
-        peers = (*self.core.peers.values(), session)
-        came = {lane.incoming: lane.lane_number % PLANE_LANES for p in peers for lane in self.lanes(p)}
-        for lane in self.lanes(session):
-            taken = list(unsettled(lane))
-            number = lane.lane_number % PLANE_LANES
-            for one in taken:
-                if one.record.incoming is None:
-                    continue
-                before = came.get(one.record.incoming, -1)
-                if number in (DOWN, DOWN_BEHIND):
-                    before = before if before in (DOWN, DOWN_BEHIND) else DOWN
-                    self._down([one.publication], one.names, before, one.record, now)
-                else:
-                    self._again_up(one.publication, number == REDIRECT, before, one.record, now)
-                self._hold(one.record)
-            let_go(lane)
-        session.lost = False
-
-    def _again_up(
-        self, publication: Publication, expected: bool, came: int, record: Settling, now: float
-    ) -> None:
-        topic = self.topic(publication.attributes)
-        if topic is not None:
-            way = self.ways.setdefault((topic, expected, 0), Way())
-            way.last = {lane: last for lane, last in way.last.items() if self._alive(lane)}
-            self._send(topic, expected, way, [publication], came, record, now)
+        if isinstance(session, RingPeer):
+            lose_hop(self, session, now)
 
     def link_lost(self, session: Session, now: float) -> None:
         self.introductions.forget(session)

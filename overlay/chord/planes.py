@@ -18,7 +18,7 @@ import msgspec
 from grapevine.wire import WireError
 from grapevine.wire.chord import CHORD, ArcAsk, RingAsk, RingIdle, RingNode, RingNotify
 from grapevine.wire.codec import decode
-from grapevine.wire.messages import Batch, Message, Publish
+from grapevine.wire.messages import Batch, Message, Publication, Publish
 from grapevine.wire.reconfiguration import OnPlane, PlaneIs, RingPlace
 from overlay.behaviour import Quiet
 from overlay.chord.contacts import RingContacts
@@ -31,9 +31,12 @@ from overlay.chord.router import ChordRouter
 from overlay.chord.wants import Wants
 from overlay.core import Core
 from overlay.data.client import Client
+from overlay.data.duplicates import Source
 from overlay.data.local import LocalSubscriptions
+from overlay.data.path import Keep
 from overlay.links.lane import Lane
 from overlay.links.session import Session
+from overlay.links.settling import Settling
 from overlay.settings import ChordSettings
 
 CLOSED = (RingAsk, RingNotify, ArcAsk)  # how somebody comes onto a ring
@@ -58,6 +61,7 @@ class Planes(Quiet):
         self.closed: Callable[[Session], bool] = lambda session: False  # nobody new comes onto the ring
         self.on_current: list[Callable[[float], None]] = []  # another plane is the ring
         self.on_rejoin: list[Callable[[float], None]] = []
+        self.keep: Keep | None = None  # what clients publish durably (journal/holding.py)
         self._marks: dict[Client, tuple[int, int]] = {}  # epoch, and what must be settled before it switches
 
     def fill(self, router: ChordRouter) -> None:
@@ -141,7 +145,7 @@ class Planes(Quiet):
         for behaviour in plane.behaviours:
             behaviour.name = ""  # status shows the ring as it is
         plane.path.last_seen = self.path.last_seen
-        plane.path.may_enter = self._may_enter
+        plane.path.entrance.may_enter = self._may_enter
         self.next = plane
         self._add(plane)
         return plane
@@ -254,9 +258,21 @@ class Planes(Quiet):
 
     # --- publications -----------------------------------------------------------------------------------
 
+    @property
+    def entered(self) -> ChordPath:
+        """By which publications enter the ring."""
+        plane = self.next if self.switched and self.next is not None else self.current
+        plane.path.keep = self.keep
+        return plane.path
+
     def accept(self, client: Session, batch: Publish, repeated: int, now: float) -> None:
-        entered = self.next if self.switched and self.next is not None else self.current
-        entered.path.accept(client, batch, repeated, now)
+        self.entered.accept(client, batch, repeated, now)
+
+    def send_again(
+        self, side: Client, run: list[Publication], source: Source, record: Settling, now: float
+    ) -> None:
+        """What is in custody here, once more."""
+        self.entered.send_again(side, run, source, record, now)
 
     def forward(self, lane: Lane, batch: Batch, repeated: int, now: float) -> None:
         slot = lane.lane_number // PLANE_LANES

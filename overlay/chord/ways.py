@@ -9,6 +9,7 @@ from overlay.links.settling import Settling
 
 Targets = tuple[int, ...]  # positions
 WayKey = tuple[int, bool, int]
+Held = tuple[Publication, Settling, int]  # and the lane that it came by
 Entering = tuple[list[tuple[Publication, int]], Settling]  # with their topics
 
 
@@ -20,7 +21,7 @@ class Way:
     def __init__(self) -> None:
         self.lane: Lane | None = None  # None with something in `last`: from here, as their root
         self.last: dict[Lane, int] = {}  # position of the last publication on each lane
-        self.held: list[tuple[Publication, Settling, int]] = []  # and the lane that each came by
+        self.held: list[Held] = []
 
     @property
     def settled(self) -> bool:

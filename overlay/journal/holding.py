@@ -17,11 +17,10 @@ from grapevine.wire.messages import CUT_LINK_LOST, CUT_NO_ROOM, DURABLE, Cut, Pu
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.client import Client
-from overlay.data.path import Publications
 from overlay.journal.bodies import Advert, Source, encode_body
 from overlay.journal.journal import Journal
 from overlay.journal.record import ADVERT
-from overlay.journal.stranded import Replay
+from overlay.journal.stranded import Entered, Replay
 from overlay.links.session import Session
 from overlay.links.settling import Settling, cuts_of
 
@@ -30,6 +29,7 @@ class HeldSettling(Settling):
     """Of a batch with durable publications. `settled` is told when all of it is."""
 
     __slots__ = ("client", "holding", "last_sequence", "source", "stranded")
+    lasting = True
 
     def __init__(self, client: Client, holding: Holding, source: Source, last_sequence: int) -> None:
         super().__init__(client.incoming)
@@ -75,7 +75,7 @@ class OnDisk:
 class Holding(Quiet):
     name = "custody"
 
-    def __init__(self, journal: Journal, path: Publications) -> None:
+    def __init__(self, journal: Journal, path: Entered) -> None:
         self.journal = journal
         self.path = path
         self.stranded = 0  # batches, ever

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Protocol
 
 from grapevine.wire.messages import CUT_LINK_LOST, CUT_ROTTEN, RESENT, Publication
 from overlay.core import Core
 from overlay.data.client import Client
-from overlay.data.path import Publications
+from overlay.data.path import Keep
 from overlay.journal.bodies import Source
 from overlay.journal.custody import Held
 from overlay.journal.journal import Journal
@@ -26,11 +27,21 @@ from overlay.links.settling import Settling
 EVERYTHING = 1 << 64  # nothing is left in custody: there is no later number to wait for
 
 
+class Entered(Protocol):
+    """Where a publisher's publications enter the overlay."""
+
+    keep: Keep | None
+
+    def send_again(
+        self, side: Client, run: list[Publication], source: Source, record: Settling, now: float
+    ) -> None: ...
+
+
 class Again(Settling):
     """A replay under way: when all of it is settled the stranded ones are."""
 
     __slots__ = ("replay", "source", "up_to")
-    again = True
+    again = lasting = True
 
     def __init__(self, replay: Replay, source: Source, up_to: int) -> None:
         super().__init__(None)  # it takes no position of anybody's
@@ -50,7 +61,7 @@ class Replay:
     """`done(source, up_to)` when what was stranded of a publisher, up to this number, is settled; it says
     whether something is stranded still."""
 
-    def __init__(self, core: Core, journal: Journal, path: Publications) -> None:
+    def __init__(self, core: Core, journal: Journal, path: Entered) -> None:
         self.core = core
         self.journal = journal
         self.path = path

@@ -29,6 +29,13 @@ class Settling:
         self.pending = 0
         self.cuts: list[Cut] = []
 
+    lasting = False  # whether what waits under it goes on although who sent it is gone
+
+    @property
+    def dropped(self) -> bool:
+        """Whether who sent it is gone, and sends it again itself if it must be."""
+        return self.incoming is None and not self.lasting
+
     def release(self) -> None:
         self.pending -= 1
         if not self.pending and self.incoming is not None:

@@ -33,11 +33,20 @@ from overlay.coordinate.reconfigure_commands import ReconfigureCommands
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.handover.handover import Handovers
+from overlay.journal.holding import Holding
+from overlay.journal.journal import Journal, Opened
+from overlay.journal.no_streams import NoStreams
+from overlay.journal.stand_in import StandIns
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
 from overlay.profiles.start import Start
 from overlay.profiles.tree import handing_over
 from overlay.settings import CoreSettings, PlacementSettings
+
+WITHOUT_STREAMS = (
+    "a ring keeps durable publications, but no durable subscriptions, groups or streams: "
+    "subscribe without them, or use a tree"
+)
 
 
 def chord_broker(
@@ -49,7 +58,9 @@ def chord_broker(
     matcher: Callable[[], Matcher] = Scan,
     *,
     coordinator: bool = False,
+    opened: Opened | None = None,
 ) -> Core:
+    """`opened` is its journal, as an earlier life of it has left it; without one nothing is kept."""
     core = Core(name, incarnation, settings, random)
     handshake, readiness = Handshake(addresses), Readiness()
     contacts = RingContacts(handshake, settings.chord, addresses)
@@ -88,11 +99,26 @@ def chord_broker(
     if placing:
         listing.placement = placing[-1].status
         idle.reasons.append(placing[0].nodes)
-    clients = (attachments, requests, *moving, *placing, leaving)
+    on_disk = keeping(settings, opened, planes, router, readiness)
+    clients = (attachments, requests, *moving, *on_disk, *placing, leaving)
     core.assemble((*ring, census, *managing, *clients, commands, *answers))
     core.leave = leaving.leave
     core.drain = attachments.drain
     return core
+
+
+def keeping(
+    settings: CoreSettings,
+    opened: Opened | None,
+    planes: Planes,
+    router: ChordRouter,
+    readiness: Readiness,
+) -> tuple[Behaviour, ...]:
+    """Durable publications at their first broker. Streams would need roots that wait for their brokers."""
+    if opened is None:
+        return ()
+    journal = Journal(settings.journal, opened)
+    return journal, Holding(journal, planes), StandIns(journal, router, readiness), NoStreams(WITHOUT_STREAMS)
 
 
 def placing_users(
@@ -118,6 +144,7 @@ def from_start(start: Start) -> Core:
         start.addresses,
         start.matcher,
         coordinator="coordinator" in start.roles,
+        opened=start.opened,
     )
     core.restore(start.kept)
     return core

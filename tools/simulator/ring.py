@@ -32,7 +32,7 @@ from overlay.chord.roots import Roots
 from overlay.chord.topics import Refusal, Term, terms_of, topic_of
 from overlay.chord.wants import Wants
 from overlay.core import Core
-from overlay.settings import ChordSettings, CoreSettings, OverlaySettings
+from overlay.settings import ChordSettings, CoreSettings, JournalSettings, OverlaySettings
 from tools.simulator.broker import BrokerHost
 from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
@@ -182,6 +182,9 @@ class RingForm:
             placement=scenario.placement,
             links=scenario.links,
             clients=scenario.attachments,
+            journal=JournalSettings(scenario.durable.segment_bytes)
+            if scenario.durable
+            else JournalSettings(),
         )
 
     def roles(self, scenario: Scenario, number: int) -> frozenset[str]:
