@@ -168,8 +168,10 @@ class Planes(Quiet):
             self._marks = {client: (client.epoch, client.incoming.received) for client in clients}
 
     def _may_enter(self, client: Client) -> bool:
+        """Or if its session was given up meanwhile: then nobody waits for its marks, and whoever publishes in
+        its name sends all again that is not settled."""
         epoch, mark = self._marks.get(client, (0, 0))
-        if mark and client.epoch == epoch and client.incoming.settled < mark:
+        if mark and not client.lost and client.epoch == epoch and client.incoming.settled < mark:
             return False
         self._marks.pop(client, None)
         return True

@@ -358,12 +358,15 @@ class FaultPlan:
                 for end in broker.ends.values():
                     if end.other is not None and isinstance(end.other.host, BrokerHost):
                         self.network.clog(end, self.world.now + CUT_OFF_S)
-                chance = self.random.random()
-                if chance < 0.5:
-                    broker.disk.slow = 200.0
-                elif chance < 0.7 and broker.journal is not None:
-                    broker.journal.disk.fail_syncs = 1
+                self._spoil_disk(broker)
                 self._await_persisted((app, TRIES))
+
+    def _spoil_disk(self, broker: BrokerHost) -> None:
+        chance = self.random.random()
+        if chance < 0.5:
+            broker.disk.slow = 200.0
+        elif chance < 0.7 and broker.journal is not None:
+            broker.journal.disk.fail_syncs = 1
 
     def _first_broker(self, app: App) -> BrokerHost | None:
         session = app.host.session
@@ -373,7 +376,7 @@ class FaultPlan:
     def _await_persisted(self, waiting: tuple[App, int]) -> None:
         app, tries = waiting
         session, broker = app.host.session, self._first_broker(app)
-        if self.over or session is None or broker is None:
+        if self.over or session is None or broker is None or not self.may_fail(broker):
             return
         if session.outgoing.persisted > session.outgoing.settled:
             self.counts["publisher and broker"] += 1

@@ -149,6 +149,9 @@ class RingFaults(FaultPlan):
             self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
             broker.pause(self.random.choice((0.2, 1.0, 0.6 * self.lost_after_s)))
 
+    def _spoil_disk(self, broker: BrokerHost) -> None:
+        """Not while it is cut off as well: it would be silent for as long as others take to give it up."""
+
     def _wall(self, _: object) -> None:
         if not self.over:
             share = self.random.uniform(0.2, 0.5)
