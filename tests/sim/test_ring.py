@@ -27,6 +27,21 @@ def test_a_ring_under_faults(seed: int) -> None:
     assert result.owed > 0 and sum(result.faults.values()) > 0
 
 
+def test_a_root_whose_successors_are_all_new_is_found_in_a_copy_further_behind() -> None:
+    """Four brokers had come behind a root that died before it had copied to them; it was rebuilt."""
+    result = simulate(find("chord-reconfigure"), "", None, 34)
+    assert result.ok, [result.replay(), *result.violations]
+
+
+# 1 newer publications on a lost hop's way went before those that came back from it; 17 what a publisher had
+# sent again settled between its stand-in's.
+@pytest.mark.parametrize("seed", [1, 17])
+def test_durable_publications_on_a_ring(seed: int) -> None:
+    result = simulate(find("chord-durable"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
+    assert result.faults["publisher and broker"] > 0
+
+
 def test_who_cannot_be_heard_for_a_while_is_owed_all_the_same() -> None:
     """A root forgot members behind a slow link before that link was given up, and settled without them."""
     result = simulate(find("chord-links"), "", None, 3)
