@@ -17,6 +17,26 @@ FILE = "configuration.schema.json"
 TOPOLOGY_FILE = "topology.schema.json"
 LINE = f"#:schema ./{FILE}"
 
+_HOST = r"(?:\[[0-9a-fA-F:.%\w]+\]|[^:/\s\[\]]+)"
+_PORT = r"0*(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|\d{1,4})"
+_PATH = r"ipc://[/@].{0,106}"
+LISTENS = rf"^(?:tcp://{_HOST}:(?:\*|{_PORT})|{_PATH})$"
+CONNECTS = rf"^(?:tcp://(?!\*:){_HOST}:(?!0+$){_PORT}|{_PATH})$"
+# What checks.py says of one value and a schema can say, too: by section, key, and where the rule belongs.
+RULES: dict[tuple[str, str], dict[str, Any]] = {
+    ("Broker", "name"): {"pattern": r"^(?!\.{1,2}$)[^\s/\\]*$", "maxLength": 255},
+    ("Broker", "listen"): {"minItems": 1, "items": {"type": "string", "pattern": LISTENS}},
+    ("Broker", "addresses"): {"items": {"type": "string", "pattern": CONNECTS}},
+    ("Broker", "control"): {"pattern": rf"^(?:{_PATH})?$"},
+    ("Broker", "coordinator"): {"pattern": rf"^$|{CONNECTS}"},
+    ("Broker", "backend"): {"pattern": rf"^$|{CONNECTS}"},
+    ("Tree", "neighbours"): {"items": {"type": "string", "pattern": CONNECTS}},
+    ("Onehop", "seeds"): {"items": {"type": "string", "pattern": CONNECTS}},
+    ("Chord", "members"): {"items": {"type": "string", "pattern": CONNECTS}},
+    ("Http", "listen"): {"pattern": rf"^(?:.+:{_PORT})?$"},
+    ("DeliveryLog", "content"): {"enum": [False]},
+}
+
 
 def configuration_schema() -> dict[str, Any]:
     (made,), definitions = _schemas(Settings)
@@ -61,4 +81,6 @@ def _schemas(*kinds: type) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     for definition in definitions.values():
         for said in definition.get("properties", {}).values():
             said.pop("default", None)  # of a section: its keys have theirs
+    for (section, name), rule in RULES.items():
+        definitions[section]["properties"][name] |= rule
     return list(made), definitions

@@ -18,6 +18,9 @@ ALONE = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 ALONE += ["bash", "-c", "ip link set lo up && exec bash --noprofile --norc"]
 
 
+FIRST_S = 120  # until something moves
+
+
 def commands(page: str) -> list[str]:
     consoles = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     typed = [line for console in consoles for line in re.findall(r"^\$ (.*)$", console, re.MULTILINE)]
@@ -38,7 +41,11 @@ def test_every_command_of_the_tutorial(home: Path) -> None:
     (home / "seven.toml").write_text(topology)
     typed = commands(page)
     assert len(typed) >= 10
-    script = "set -e\n" + "\n".join(f"echo '--- {n}'\n{line}" for n, line in enumerate(typed)) + "\n"
+    script = (
+        "set -e\n"
+        + "\n".join(f"echo --- {n} after $SECONDS s\n{line}" for n, line in enumerate(typed))
+        + "\n"
+    )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ended = subprocess.run(
         ALONE, input=script, capture_output=True, text=True, cwd=home, timeout=280,
@@ -47,6 +54,10 @@ def test_every_command_of_the_tutorial(home: Path) -> None:
     said = dict(zip(typed, ended.stdout.split("--- ")[1:], strict=False))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.count("by a soft link past") == 1
+    first = next(
+        line for line in typed if line.startswith("pubctl trace")
+    )  # publications have passed by then
+    assert int(said[first].split()[2]) < FIRST_S, said[first]
     # It is at b7, or is to go there: a publisher moves at most twice a minute, however fast one types.
     shown = said["pubctl relocate show"]
     assert re.search(r"quotes +(b7 |.* b7 )", shown), shown

@@ -94,3 +94,13 @@ def test_every_page_is_on_the_map() -> None:
     pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "howto").glob("*.md")]
     names = {str(page.relative_to(ROOT / "docs")) for page in pages} - {"README.md"}
     assert names - linked <= {"spec.md"}
+
+
+def test_the_first_screen_of_the_readme_says_what_to_type_and_how_long_it_takes() -> None:
+    (block,) = re.findall(
+        r"```\n(.*?)```", "\n".join((ROOT / "README.md").read_text().splitlines()[:24]), re.DOTALL
+    )
+    said = dict(line.split("#", 1) for line in block.splitlines())
+    assert {"make demo", "make test", "make setup"} <= {words.strip() for words in said}
+    assert all(re.search(r"minute", text) for text in said.values()), said
+    assert "pubctl" not in {words.strip() for words in said}, "without a word it is no job"

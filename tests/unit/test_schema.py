@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from daemon.settings import ConfigError, load
+from daemon.settings.keys import table
 from daemon.settings.reference import default_file
+from tests.unit.test_settings_reading import MISTAKES as KNOWN
 from tools.pubctl.failure import Failure
 from tools.pubctl.schemas import FILES, KINDS, schema, written
 from tools.pubctl.topology import build
@@ -58,6 +60,8 @@ def wrong(value: Any, rule: dict[str, Any], whole: dict[str, Any], place: str = 
         )
         found += [f"{place}: range"] * ("exclusiveMinimum" in rule and value <= rule["exclusiveMinimum"])
         found += [f"{place}: range"] * ("exclusiveMaximum" in rule and value >= rule["exclusiveMaximum"])
+    if isinstance(value, str) and "pattern" in rule:
+        found += [f"{place}: pattern"] * (re.search(rule["pattern"], value) is None)
     if isinstance(value, str | list):
         least, most = ("minLength", "maxLength") if isinstance(value, str) else ("minItems", "maxItems")
         found += [f"{place}: length"] * (not rule.get(least, 0) <= len(value) <= rule.get(most, len(value)))
@@ -133,6 +137,27 @@ def test_mistakes_that_the_check_knows(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         load(file, {})
     assert refused("configuration", text)
+
+
+# What the check says of two keys together.
+BEYOND_A_SCHEMA = (
+    "is this broker's own address",
+    "does not go with overlay.ordered",
+    "shorter than links.ping_s",
+    "over transport.frame_bytes",
+)
+
+
+@pytest.mark.parametrize(("text", "said"), KNOWN[:-1])  # the last is not TOML
+def test_every_mistake_that_the_check_names(text: str, said: str) -> None:
+    assert bool(refused("configuration", text)) is not any(words in said for words in BEYOND_A_SCHEMA)
+
+
+def test_every_wrong_key_and_type_of_every_section() -> None:
+    for section, keys in table().items():
+        for key in keys:
+            assert refused("configuration", f"[{section}]\n{key}x = 1\n"), (section, key)
+            assert refused("configuration", f"[{section}]\n{key} = {{ a = 1 }}\n"), (section, key)
 
 
 BROKEN = r"""

@@ -66,38 +66,38 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name = 'x'\n", "name: stands in no section; it belongs to broker.name"),
-        ("[tree]\ncurve = false\n", "tree.curve: unknown key; did you mean security.curve?"),
-        ("[overlay]\nkind = 'tre'\n", "'tre' is not one of tree, chord, onehop; did you mean tree?"),
-        ("[overlay]\ndelta = 0\n", "overlay.delta: expected int >= 1, not 0"),
-        ("[links]\nwindow = true\n", "links.window: expected int, got bool"),
-        ("[broker]\nlisten = []\n", "broker.listen: no address"),
-        ("[broker]\nlisten = ['udp://a:1']\n", "'udp://a:1' is neither tcp://host:port nor ipc://path"),
-        ("[broker]\nlisten = ['tcp://a:99999']\n", "ports end at 65535"),
-        ("[broker]\nlisten = ['tcp://a']\n", "'tcp://a' is neither"),
-        ("[broker]\nroles = ['borker']\n", "did you mean broker?"),
-        ("[broker]\nname = 'a/b'\n", "broker.name: 'a/b'"),
-        ("[broker]\ncontrol = 'tcp://127.0.0.1:1'\n", "broker.control: 'tcp://127.0.0.1:1': only ipc"),
-        ("[broker]\ncontrol = 'ipc://" + "/x" * 60 + "'\n", "120 bytes long"),
-        ("[broker]\ncontrol = 'ipc://x'\n", "write the whole path"),
-        ("[tree]\nneighbours = ['tcp://*:1']\n", "has no host to connect to"),
-        ("[tree]\nneighbours = ['tcp://a:0']\n", "has no port to connect to"),
-        ("[tree]\nneighbours = ['tcp://127.0.0.1:7470']\n", "is this broker's own address"),
-        ("[softlinks]\nstrategy = 'S2'\n", "'S2' does not go with overlay.ordered = true; there: S0, SD, SH"),
-        (
-            "[overlay]\nordered = false\n[softlinks]\nstrategy = 'SD'\n",
-            "'SD' does not go with overlay.ordered = false; there: S0, S1, S2, SH",
-        ),
-        ("[links]\nlost_after_s = 0.5\nping_s = 1\n", "links.lost_after_s: shorter than links.ping_s = 1"),
-        ("[transport]\nframe_bytes = 65536\n", "links.batch_bytes: over transport.frame_bytes = 65536"),
-        ("[http]\nlisten = '9470'\n", "http.listen: '9470' is not host:port"),
-        ("[delivery_log]\ncontent = true\n", "delivery_log.content: true is not in this version"),
-        ("[broker\n", "FILE: not TOML: Expected ']'"),
-    ],
-)
+MISTAKES = [
+    ("name = 'x'\n", "name: stands in no section; it belongs to broker.name"),
+    ("[tree]\ncurve = false\n", "tree.curve: unknown key; did you mean security.curve?"),
+    ("[overlay]\nkind = 'tre'\n", "'tre' is not one of tree, chord, onehop; did you mean tree?"),
+    ("[overlay]\ndelta = 0\n", "overlay.delta: expected int >= 1, not 0"),
+    ("[links]\nwindow = true\n", "links.window: expected int, got bool"),
+    ("[broker]\nlisten = []\n", "broker.listen: no address"),
+    ("[broker]\nlisten = ['udp://a:1']\n", "'udp://a:1' is neither tcp://host:port nor ipc://path"),
+    ("[broker]\nlisten = ['tcp://a:99999']\n", "ports end at 65535"),
+    ("[broker]\nlisten = ['tcp://a']\n", "'tcp://a' is neither"),
+    ("[broker]\nroles = ['borker']\n", "did you mean broker?"),
+    ("[broker]\nname = 'a/b'\n", "broker.name: 'a/b'"),
+    ("[broker]\ncontrol = 'tcp://127.0.0.1:1'\n", "broker.control: 'tcp://127.0.0.1:1': only ipc"),
+    ("[broker]\ncontrol = 'ipc://" + "/x" * 60 + "'\n", "120 bytes long"),
+    ("[broker]\ncontrol = 'ipc://x'\n", "write the whole path"),
+    ("[tree]\nneighbours = ['tcp://*:1']\n", "has no host to connect to"),
+    ("[tree]\nneighbours = ['tcp://a:0']\n", "has no port to connect to"),
+    ("[tree]\nneighbours = ['tcp://127.0.0.1:7470']\n", "is this broker's own address"),
+    ("[softlinks]\nstrategy = 'S2'\n", "'S2' does not go with overlay.ordered = true; there: S0, SD, SH"),
+    (
+        "[overlay]\nordered = false\n[softlinks]\nstrategy = 'SD'\n",
+        "'SD' does not go with overlay.ordered = false; there: S0, S1, S2, SH",
+    ),
+    ("[links]\nlost_after_s = 0.5\nping_s = 1\n", "links.lost_after_s: shorter than links.ping_s = 1"),
+    ("[transport]\nframe_bytes = 65536\n", "links.batch_bytes: over transport.frame_bytes = 65536"),
+    ("[http]\nlisten = '9470'\n", "http.listen: '9470' is not host:port"),
+    ("[delivery_log]\ncontent = true\n", "delivery_log.content: true is not in this version"),
+    ("[broker\n", "FILE: not TOML: Expected ']'"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES)
 def test_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:
     found = mistakes(tmp_path, text)
     assert any(said in one for one in found), found
