@@ -457,3 +457,21 @@ def test_whatever_an_administrator_asks_is_answered(town: Town, given: dict[str,
             break
     assert command(town, "channel.create", definitions='{"datasets": [["D", "class = "]]}')[0] == "usage"
     assert command(town, "channel.create", definitions="[")[0] == "usage"
+
+
+def test_who_was_away_for_a_hundred_executions_and_comes_back_elsewhere_has_all() -> None:
+    town = founded(("edge", "far"))
+    town.validates = False
+    town.attach("eve", "edge")
+    eve = subscribe(town, "eve", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "eve", eve) == [1]
+    town.run(2.0)
+    town.cut("eve")
+    for number in range(2, 102):
+        publish(town, number)
+        plan = town.drive()
+    assert plan is not None and plan.execution == 101
+    town.attach("eve", "far", Session("eve", 99))
+    assert ids(town, "eve", subscribe(town, "eve", 0)) == list(range(2, 102))
