@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
 WRITTEN = "Written by `python -m tools.reference` from the code; do not edit.\n"
 FLAGS = {each.name for each in root.params}  # that every command takes, too
+OR = "; or: "
 LEVELS = ("info", "warn", "bad")
 
 
@@ -141,7 +142,8 @@ def events() -> str:
             for told in _events(ast.parse(path.read_text())):
                 before = found.get(told.kind, told)
                 fields = tuple(dict.fromkeys((*before.fields, *told.fields)))
-                found[told.kind] = told._replace(fields=fields, text=before.text or told.text)
+                texts = dict.fromkeys(filter(None, (*before.text.split(OR), told.text)))
+                found[told.kind] = told._replace(fields=fields, text=OR.join(texts))
     rows = [
         (f"`{told.kind}`", told.level, ", ".join(f"`{field}`" for field in told.fields), told.text)
         for _, told in sorted(found.items())
