@@ -168,7 +168,7 @@ def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]
 
 
 def _losses(tree: Tree, attachments: Attachments) -> tuple[MissingBrokers, Tombstones]:
-    missing = MissingBrokers(tree.sync)
+    missing = MissingBrokers(tree.sync, tree.edges.side)
     attachments.missing = missing.brokers
     missing.changed.append(attachments.tell_missing)
     return missing, Tombstones(tree.router, tree.publications, missing)

@@ -1,7 +1,7 @@
 """Who cannot be reached (DECISIONS 25): a broker that has given a neighbour up says so to all it reaches.
 
-Each broker has one list, of the neighbours that it has lost and not heard of since, with a number that only
-it raises; lists are flooded, and told whole to a neighbour that comes. Whoever finds itself on a list says
+Each broker has one list, of the neighbours that it has lost and not heard of since, but for those that have
+another place in the tree by now (who gives them up there would say so), with a number that only it raises; lists are flooded, and told whole to a neighbour that comes. Whoever finds itself on a list says
 its own again: who is heard is there, by whatever way. After a while a broker that does not come back counts
 as gone for good.
 
@@ -41,9 +41,10 @@ class Said:
 class MissingBrokers(Quiet):
     name = "missing"
 
-    def __init__(self, sync: Sync) -> None:
+    def __init__(self, sync: Sync, side: Callable[[int], int]) -> None:
         self.said: dict[int, Said] = {}
         self.changed: list[Callable[[float], None]] = []
+        self._side = side  # behind which neighbour a broker lies, as far as is known; 0: nobody knows
         self._last: dict[str, float] = {}
         sync.forget_stale.append(self._synced)
 
@@ -56,10 +57,17 @@ class MissingBrokers(Quiet):
         """The names of those that cannot be reached -> since when."""
         return self._last
 
+    def elsewhere(self, neighbour: int) -> Peer | None:
+        """The neighbour behind which one that we have lost, or are losing, lies by now."""
+        side = self._side(neighbour)
+        return peers_of(self.core).get(side) if side != neighbour else None
+
     # --- what we say ----------------------------------------------------------------------------------
 
     def link_lost(self, session: Session, now: float) -> None:
-        if isinstance(session, Peer) and not (session.departed or session.retiring):
+        if not isinstance(session, Peer) or session.departed or session.retiring:
+            return
+        if self.elsewhere(session.id) is None:
             self.own.brokers[session.id] = (session.name, now)
             self._say(now)
             later = now + REMEMBERED * self.core.settings.links.lost_after_s

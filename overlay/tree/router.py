@@ -28,17 +28,19 @@ from overlay.tree.subscriptions import Subscriptions
 
 
 class Burial:
-    """What a lost side leaves. `unknown`: nobody knows what was wanted there. `held`: what local clients had
+    """What a lost side leaves. `unknown`: nobody knows what was wanted there; `only`: but it is behind this
+    neighbour by now, and what is wanted there is known from it. `held`: what local clients had
     published was not all routed. `sides`: from where what was accepted before it was lost may still come.
     `up_to`: how far publishers had come then. `complete`: the others had published nothing. `publishers`:
     those that were known then; None while others may be. `turned`: what was wanted there and is told by
     another side now, in the group of that side's number; `filters`: the same."""
 
-    __slots__ = ("complete", "filters", "held", "publishers", "sides", "turned", "unknown", "up_to")
+    __slots__ = ("complete", "filters", "held", "only", "publishers", "sides", "turned", "unknown", "up_to")
 
     def __init__(self, unknown: bool, held: bool, turned: Matcher) -> None:
         self.unknown = unknown
         self.held = held
+        self.only: Peer | None = None
         self.turned = turned
         self.filters: list[Filter] = []
         self.publishers: frozenset[Source] | None = None
@@ -68,6 +70,13 @@ class Burial:
         if isinstance(source, Client):
             return self.held
         return source in self.sides if isinstance(source, Peer) else bool(self.sides)
+
+    def is_unknown(self, source: Session | None) -> bool:
+        """Whether anything from this side may have been for the lost one, and for nobody who is known. A
+        neighbour that we have only met since our restart was never told what is wanted there."""
+        if isinstance(source, Peer) and not source.awaited:
+            return False
+        return self.unknown and (self.only is None or source is self.only)
 
     def has_turned(self, source: Session | None, content: Attributes) -> bool:
         """Whether somebody who was behind the lost side, and is behind this one by now, wants it. It was sent
@@ -109,12 +118,12 @@ class TreeRouter(Quiet):
         lost = {
             peer: None
             for peer, burial in self.lost.items()
-            if burial.awaits(source) and (burial.unknown or burial.has_turned(source, content))
+            if burial.awaits(source) and (burial.is_unknown(source) or burial.has_turned(source, content))
         }
         for number in self.subscriptions.remote.groups(content):
             hop = groups[number].side
             if (burial := self.lost.get(hop)) is not None:
-                if burial.awaits(source):
+                if burial.awaits(source) and not burial.unknown:
                     lost[hop] = None
             else:
                 living.append(number)

@@ -92,12 +92,15 @@ class Subscriptions(Quiet):
         return key
 
     def stand_for(self, peer: Peer, filter: Filter, now: float) -> None:
-        """Nobody knows what this neighbour wants; we ask for this much in its place."""
+        """Nobody knows what this neighbour wants; we ask for this much in its place, those who may have been
+        told before our restart."""
         here = self.core.id
         item = Subscription(here, self.core.serial(), here, (here,), filter)
         entry, _ = self.table.learn((item.origin, item.serial), item, peer)
         self._enter(entry, peer)
-        self._spread(entry, None, now)
+        for other in self._eligible(entry):
+            if other.awaited and (announced := self.announced.get(other)) is not None:
+                announced.add(entry.number, None, now)
 
     def unsubscribe(self, client: Session, key: Key, now: float) -> None:
         if (entry := self.table.by_key.get(key)) is not None:

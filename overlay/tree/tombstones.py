@@ -50,6 +50,7 @@ class Question(NamedTuple):
     accepted: Gather  # quick: who is away does not answer
     drained: Gather
     unheard: set[Peer]  # who has not spoken for everybody behind it
+    own: bool  # and `know` may hear of each answer when it comes
 
 
 class Absent:
@@ -92,20 +93,35 @@ class Tombstones(Quiet):
     def link_losing(self, session: Session, now: float) -> None:
         """What is on its way to somebody that nobody here knows must come here to be cut, also past brokers
         that have restarted meanwhile and know nobody either."""
-        if isinstance(session, Peer) and _unknown(session) and not (session.departed or session.retiring):
+        if not isinstance(session, Peer) or not _unknown(session) or session.departed or session.retiring:
+            return
+        if self._known_from(session) is None:
             self.subscriptions.stand_for(session, EVERYTHING, now)
 
     def bury(self, peer: Peer) -> bool:
         """Whether its subscriptions are to stand for a while."""
-        if peer.departed or peer.retiring or not self.subscriptions.table.of(peer):
+        if peer.departed or peer.retiring or not (_unknown(peer) or self.subscriptions.table.of(peer)):
             return False
         self.buried += 1
         peer.buried = True
         held = bool(self.publications.held)
         self.router.lost[peer] = burial = Burial(_unknown(peer), held, self.subscriptions.matcher())
+        burial.only = self._known_from(peer)
         self._know_publishers()
         peer.out.undeliverable = burial.owed
         return True
+
+    def _known_from(self, peer: Peer) -> Peer | None:
+        """The neighbour behind which it lies by now, and that tells what is wanted there; None while anybody is
+        missing: that may be somebody who was behind it. What comes from that very side was perhaps sent here
+        for the one that was lost."""
+        return None if self.missing.brokers() else self.missing.elsewhere(peer.id)
+
+    def _look_for_lost(self) -> None:
+        for peer, burial in self.router.lost.items():
+            if burial.unknown and (only := self._known_from(peer)) is not burial.only:
+                burial.only = only
+                self.subscriptions.generation += 1
 
     def _turned(self, entry: SubscriptionEntry, peer: Peer) -> None:
         """This side tells by now what was behind a lost one. (The entry may be withdrawn and its number given
@@ -174,9 +190,11 @@ class Tombstones(Quiet):
 
     def _missing_changed(self, now: float) -> None:
         self.publications.adopted = self._adopted if self.missing.brokers() else None
+        self._look_for_lost()
 
     def _synced(self, peer: Peer, now: float) -> None:
         self._know_publishers()
+        self._look_for_lost()
 
     # --- draining -------------------------------------------------------------------------------------
 
@@ -192,7 +210,9 @@ class Tombstones(Quiet):
             done(later)
 
         gather = Gather(finish, patient=True)
-        question = Question(know, quick, gather, unheard)
+        question = Question(know, quick, gather, unheard, source is None)
+        if question.own:
+            know(here, False)
         sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
         for peer in list(peers_of(self.core).values()):
             heard = peer.ever_synced and peer.speaks(Drain)
@@ -273,10 +293,11 @@ class Tombstones(Quiet):
         up_to = {(one.publisher, one.incarnation): one.sequence for one in message.publishers}
         if message.complete:
             question.unheard.discard(peer)
-        if question.accepted.open:
-            question.accepted.answer(peer, up_to, now)
-        else:  # it was away when the others answered
+        late = not question.accepted.open  # it was away when the others answered
+        if late or question.own:
             question.know(up_to, not question.unheard)
+        if not late:
+            question.accepted.answer(peer, up_to, now)
 
     def on_drained(self, peer: Peer, message: Drained, now: float) -> None:
         asked = self._asked.get(peer, {})
