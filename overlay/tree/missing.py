@@ -1,9 +1,10 @@
 """Who cannot be reached (DECISIONS 25): a broker that has given a neighbour up says so to all it reaches.
 
 Each broker has one list, of the neighbours that it has lost and not heard of since, but for those that have
-another place in the tree by now (who gives them up there would say so), with a number that only it raises; lists are flooded, and told whole to a neighbour that comes. Whoever finds itself on a list says
-its own again: who is heard is there, by whatever way. After a while a broker that does not come back counts
-as gone for good.
+another place in the tree by now: who gives them up there would say so. Only it raises the list's number;
+lists are flooded, and told whole to a neighbour that comes. Whoever finds itself on a list says its own
+again: who is heard is there, by whatever way. After a while a broker that does not come back counts as gone
+for good.
 
 Clients are told (`client.partial`), or sent away (`clients.when_split`); and what publishers send again is
 named as undelivered while somebody is missing, since its former broker may have owed it there (the rule

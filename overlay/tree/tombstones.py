@@ -112,9 +112,9 @@ class Tombstones(Quiet):
         return True
 
     def _known_from(self, peer: Peer) -> Peer | None:
-        """The neighbour behind which it lies by now, and that tells what is wanted there; None while anybody is
-        missing: that may be somebody who was behind it. What comes from that very side was perhaps sent here
-        for the one that was lost."""
+        """The neighbour behind which it lies by now, and that tells what is wanted there; None while anybody
+        is missing: that may be somebody who was behind it. What comes from that very side was perhaps sent
+        here for the one that was lost."""
         return None if self.missing.brokers() else self.missing.elsewhere(peer.id)
 
     def _look_for_lost(self) -> None:
