@@ -237,6 +237,7 @@ class Advertisements(Quiet):
             self._remove(entry, now)
         elif change is Change.MOVED:
             self._place(entry, now)
+            self._hold_sync(entry, now)
         elif shadowed and isinstance(source, Peer) and not source.will_tell(entry.source):
             self._announce(entry, source)  # it knew better until now; from here on it must be announced
         if (counted or shadowed) and isinstance(source, Peer):  # its word may have counted before
@@ -247,6 +248,15 @@ class Advertisements(Quiet):
             self.announcements.sync.check(source, now)
         if change is Change.MOVED:
             self.announcements.sync.check_all(now)
+
+    def _hold_sync(self, entry: AdvertisementEntry, now: float) -> None:
+        """A shadow's word counts from now on: what overlaps it must come back before its side hears SyncDone,
+        or that side would send what nobody is known to want."""
+        source = entry.source
+        if isinstance(source, Peer) and source.link is not None and not source.synced_by_us:
+            gather = self.announcements.before_sync(source)
+            self.await_confirmation(entry.key, gather)
+            gather.start(now)
 
     def _remove(self, entry: AdvertisementEntry, now: float) -> None:
         self.index.remove(entry.number)

@@ -108,6 +108,18 @@ class Announcements(Quiet):
 
         return Gather(confirm, patient=True)
 
+    def before_sync(self, peer: Peer) -> Gather:
+        """Our SyncDone to this neighbour waits for what this gather waits for."""
+        number = peer.sync_number
+        peer.sync_pending += 1
+
+        def done(gather: Gather, now: float) -> None:
+            if peer.sync_number == number and peer.sync_pending:
+                peer.sync_pending -= 1
+                self.sync.check(peer, now)
+
+        return Gather(done, patient=True)
+
     # --- neighbours that have not told their tables -------------------------------------------------
 
     def await_tables(self, source: Peer, find: Find, number: int, gather: Gather) -> None:
