@@ -24,6 +24,7 @@ from daemon.settings.reloading import taken
 from daemon.stopping import Stopping
 from overlay.tree.sync import TABLE as TREE
 
+SERVES_S = 0.25  # between two looks whether a late broker serves clients
 STATUS_S = 10.0
 
 
@@ -32,7 +33,8 @@ class Process:
         self.settings = settings
         self._reread = reread
         self._signals: list[int] = []
-        self.ready = False
+        self.ready = False  # and systemd knows
+        self.serves = False  # clients, and the log says so
         faulthandler.enable()  # a watchdog's SIGABRT leaves the stacks of all threads in the log
         raise_descriptor_limit()
         keep_large_blocks()
@@ -70,7 +72,10 @@ class Process:
     def _why_not_ready(self) -> str:
         if self.stopping.asked:
             return "stopping"
-        return "" if self.core.ready else "waiting for neighbours"
+        if self.core.ready:
+            return ""
+        away = ", ".join(sorted(peer.name for peer in self.core.peers.values() if peer.link is None))
+        return f"waiting for {away or 'neighbours'}"
 
     def run(self) -> int:
         log.info("listening on %s, control %s", ", ".join(self.parts.addresses), self.parts.control)
@@ -170,13 +175,16 @@ class Process:
         late = now >= self.started_at + self.settings.transport.ready_s
         if not self.ready and (self.core.ready or late):
             self.ready = True
-            log.info(
-                "ready after %.3f s%s",
-                now - self.started_at,
-                "" if self.core.ready else ", without all neighbours",
-            )
             self.notify.ready(self._status())
-        return now + 3600 if self.ready else now + 0.01
+            if not self.core.ready:
+                after_s, why = now - self.started_at, self._why_not_ready()
+                log.warning("up after %.3f s, and serves no clients yet: %s", after_s, why)
+        if self.core.ready and not self.serves:
+            self.serves = True
+            log.info("ready after %.3f s", now - self.started_at)
+        if self.serves:
+            return now + 3600
+        return now + (SERVES_S if self.ready else 0.01)
 
     def _status(self) -> str:
         clients, peers = len(self.core.clients), sum(p.link is not None for p in self.core.peers.values())

@@ -104,7 +104,7 @@ class Daemon:
         def said() -> bool:
             assert self.process is not None
             assert self.process.poll() is None, f"{self.name} ended: {self.log()}"
-            return "ready after" in self.log()
+            return "ready after" in (log := self.log()) or "up after" in log
 
         eventually(said, timeout_s)
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -234,6 +235,21 @@ def test_two_brokers_with_one_name(overlay: Overlay, tmp_path: Path) -> None:
     overlay.start("b3", "b1", **plain)
     twin = overlay.add("twin", "b3", broker={"name": "b2"}, **elsewhere).start()
     ended_with(twin, "b2", "rename")
+
+
+def test_who_waits_for_a_neighbour_after_a_power_cut_says_so_and_serves_later(overlay: Overlay) -> None:
+    """Three brokers die at once, and a leaf does not come back: nobody says *ready* before it is given up."""
+    short = {"links": {"lost_after_s": 4.0}, "transport": {"ready_s": 0.5}}
+    first = overlay.start("b1", **short)
+    middle, leaf = overlay.start("b2", "b1", **short), overlay.start("b3", "b2", **short)
+    eventually(lambda: "ready after" in middle.log() and "ready after" in leaf.log())
+    for daemon in (first, middle, leaf):
+        daemon.kill()
+    for daemon in (first, middle):
+        daemon.start()
+    eventually(lambda: re.search(r"serves no clients yet: waiting for .*\bb3\b", middle.log()))
+    assert "ready after" not in middle.log() + first.log()
+    eventually(lambda: "ready after" in middle.log() and "ready after" in first.log(), 30)
 
 
 def test_a_cycle_is_undone_and_said(overlay: Overlay) -> None:
