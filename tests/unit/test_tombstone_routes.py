@@ -7,12 +7,13 @@ from random import Random
 import pytest
 
 from grapevine.filters import parse
-from grapevine.wire.messages import Subscription
+from grapevine.wire.messages import Advertise, Advertisement, Confirmed, Subscription, Unadvertise
 from matching.scan import Scan
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.data.routes import Hops
 from overlay.links.readiness import Readiness
+from overlay.links.session import Kind, Link
 from overlay.settings import CoreSettings
 from overlay.softlinks.excludes import Tap
 from overlay.tree.advertisements import Advertisements
@@ -75,3 +76,49 @@ def test_what_comes_from_the_side_that_tells_it_now_is_for_the_lost_side(router:
     burial.turned.add(0, parse("x > 0"), source.number)
     assert router.hops(source, CONTENT)[0] == (lost,)
     assert router.hops(source, {"x": 0})[0] == ()
+
+
+def test_who_was_met_since_a_restart_had_nothing_for_one_that_never_came_back(router: TreeRouter) -> None:
+    """Nobody knows what was wanted behind `lost`, and its neighbours from before the restart were told; of
+    these only the one behind which it lies by now may have sent here what reaches nobody else."""
+    lost, before, new = (neighbour(router, name, n, wants=False) for n, name in enumerate("abc", 1))
+    before.awaited = True
+    burial = router.lost[lost] = Burial(True, False, Scan())
+    burial.sides = {before: None, new: None}
+    assert router.hops(before, CONTENT)[0] == (lost,)
+    assert router.hops(new, CONTENT)[0] == ()
+    burial.only = new
+    assert router.hops(before, CONTENT)[0] == ()
+    burial.only = before
+    assert router.hops(before, CONTENT)[0] == (lost,)
+
+
+def test_a_side_whose_word_counts_from_now_on_waits_for_what_overlaps_it(router: TreeRouter) -> None:
+    """An advertisement was known from `old`, and `new`, which is not synchronised yet, says it too: when
+    `old` takes it back, `other` is told anew, and must answer before `new` hears SyncDone."""
+    core, advertisements = router.core, router.advertisements
+    old, new, other = (neighbour(router, name, n, wants=False) for n, name in enumerate("abc", 1))
+    for number, peer in enumerate((old, new, other), 1):
+        peer.link = Link(number, peer.name, Kind.PEER, 0, 0.0)
+        core.peers[peer.id] = peer
+        peer.ever_synced = True
+        advertisements.link_up(peer, 0.0)
+    item = Advertisement(9, 1, 9, "home", 8, 1, "publisher", parse("x > 0"))
+    advertisements.on_advertise(old, Advertise(1, item), 0.0)
+    advertisements.on_advertise(new, Advertise(1, item), 0.0)
+    entry = advertisements.table.by_key[9, 1]
+    assert entry.source is old and new.shadows == 1
+    confirm(advertisements.announcements)
+    assert new.sync_pending == 0
+    advertisements._retract(entry, other, 0.0)  # it has restarted, and knows nothing any more
+    advertisements.on_unadvertise(old, Unadvertise(9, 1), 0.0)
+    assert entry.source is new and new.sync_pending == 1
+    confirm(advertisements.announcements)
+    assert new.sync_pending == 0
+
+
+def confirm(announcements: Announcements) -> None:
+    """Everybody answers all that it was told."""
+    for peer, announced in list(announcements._open.items()):
+        for stamp in list(announced):
+            announcements.on_confirmed(peer, Confirmed(stamp), 0.0)
