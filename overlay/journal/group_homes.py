@@ -4,7 +4,8 @@ A broker that is asked for a group it does not know asks the overlay; where ther
 there, where there is none the group is made here. Two brokers that are asked at once must not both make it:
 each *claims* the name before it asks, so at least one of the two hears of the other. The one with the lower
 id asks again until the other has it or has given way; the one with the higher id gives way unless it had
-heard of nobody. Nothing is made while somebody does not answer or was given up for lost: it may be there.
+heard of nobody. Nothing is made while somebody does not answer or was given up for lost, nor by a broker that
+has started again and has not met its neighbours yet: it may be there.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class GroupHomes(Quiet):
         self.made: set[str] = set()  # decided to be here; the cursor follows
         self.known: dict[str, str] = {}  # name of the broker where a group was last found
         self.given_up: Callable[[], Iterable[str]] = lambda: ()  # brokers that were lost; set by profiles
+        self.alone: Callable[[], bool] = lambda: False  # neighbours are configured and none was met; likewise
         census.reporters[QUESTION] = self._report
 
     def attach(self, core: Core) -> None:
@@ -124,6 +126,8 @@ class GroupHomes(Quiet):
             self._answer(name, "elsewhere", f"the group {name} is at {home['name']}", addresses)
         elif missing:
             self._answer(name, "busy", f"no answer from {', '.join(missing[:5])}: the group may be there")
+        elif self.alone():
+            self._answer(name, "busy", "this broker has not found its neighbours: the group may be there")
         elif name in self.known and not any(asker.message.fresh for asker in self.claims[name]):
             self._answer(name, "busy", f"the group was at {self.known[name]}, which cannot be reached")
         elif any(int(report["id"]) < self.core.id for report in claimed):

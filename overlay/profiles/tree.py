@@ -130,6 +130,7 @@ def durable(
     holding, stand_ins = Holding(journal, publications), StandIns(journal, router, readiness)
     readers, homes = Readers(streams, router), GroupHomes(streams, reports.census, addresses)
     homes.given_up = reports.given_up
+    homes.alone = lambda: bool(homes.core.settings.tree.neighbours) and not homes.core.peers
     groups, newest = Groups(readers, homes), LastValues(readers, reports.census, addresses)
     return journal, holding, stand_ins, streams, readers, homes, groups, newest, commands
 
