@@ -45,7 +45,7 @@ GENTLE = 200.0  # publications a second, while segments are cut
 WARM_S, LEAST_S, MEASURED_S = 4.0, 5.0, 10.0
 HIGH, LEAVING_AT, TOO_MUCH = 0.8, 0.6, 1.1
 OVERLOADED_S, WATCHED_S = 10, 15
-TUNINGS = 3
+TUNINGS, NEAR = 10, 0.03  # steps towards a load, and when it is met
 
 
 def scenario(matchers: int, ordered: bool) -> Scenario:
@@ -125,8 +125,11 @@ class Live(Simulation):
         """The rates on the way to that at which matchers are busy for this share of the time."""
         rates = [GENTLE]
         for _ in range(TUNINGS):
-            rates.append(rates[-1] * share / fmean(self._busy_at(rates[-1])))
-        self._busy_at(rates[-1])
+            load = fmean(self._busy_at(rates[-1]))
+            if abs(load - share) < NEAR:
+                break
+            # Under more load policies choose costlier sets: the last steps are small ones.
+            rates.append(rates[-1] * share / load)
         return rates
 
     def _busy_at(self, rate: float) -> list[float]:
