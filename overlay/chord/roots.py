@@ -85,8 +85,6 @@ class Roots(Quiet):
 
     def _again(self, now: float) -> None:
         self._ask(now)
-        if self.rebuilding.active and self.begin is not None:
-            self._ask_holders()
         if self.giving is not None and self.giving.ready:
             self._send_arc(self.giving, self.giving.topics)
         if self.giving is not None and self._left is not None:
@@ -308,7 +306,7 @@ class Roots(Quiet):
     def on_ask(self, session: Session, ask: ArcAsk, now: float) -> None:
         node, giving = ask.node, self.giving
         if ask.orphan:
-            self._give_copy(session, node, ask.place)
+            self._give_copy(session, node)
             return
         if node.broker != session.id or node != self.membership.predecessor or self.begin is None:
             self._asked_early = (session, ask)
@@ -333,26 +331,15 @@ class Roots(Quiet):
         self._give(Giving(node, self.begin, node.position, self._number))
 
     def _ask_holders(self) -> None:
-        """Brokers have come behind a root that died before it had copied to them: those further behind may
-        have its copy. That root was before our arc, or was we in our last life."""
-        me = self.membership.me
-        place = 0 if self.begin is None else self.begin
-        for node in self.membership.successors[0 if place else 1 :]:
-            self.contacts.tell(node, ArcAsk(me, bool(place), True, place))
+        """Brokers have come behind us since we, in our last life, had copied to our successors: those further
+        behind may have our copy."""
+        for node in self.membership.successors[1:]:
+            self.contacts.tell(node, ArcAsk(self.membership.me, False, True))
 
-    def _give_copy(self, session: Session, node: RingNode, place: int) -> None:
-        """To the broker itself, in its next life, or to who is next behind it: nobody else is the root there,
-        if it is dead."""
-        own = not place
-        place = place or node.position
-        earlier = [
-            copy
-            for old, copy in self.copies.items()
-            if old.position == place
-            and old != node
-            and self.contacts.dead(old)
-            and (own or copy.given is None)
-        ]
+    def _give_copy(self, session: Session, node: RingNode) -> None:
+        """To the broker itself, in its next life: nobody else is the root there."""
+        place = node.position
+        earlier = [copy for old, copy in self.copies.items() if old.position == place and old != node]
         if self.rest is not None and self.rest.node.position == place and not earlier:
             begin, topics = self.rest.begin, self.rest.topics
         elif earlier and earlier[-1].complete:
@@ -409,8 +396,7 @@ class Roots(Quiet):
                 self.rebuilding.begin(now)
             return
         mine = self.begin is None and give.end == self.here
-        asked = self.rebuilding.active or self.membership.place_of(session.id) == give.end  # or it leaves
-        follows = asked and self.begin is not None and give.end == self.begin and give.end != self.here
+        follows = self.begin is not None and give.end == self.begin and give.end != self.here
         if mine or follows:
             self.topics |= {key: members for key, members in taken.items() if members}
             whole = give.begin != give.end and owns(give.begin, give.end, self.here) and follows

@@ -176,15 +176,13 @@ class RootCopied(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class ArcAsk(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From a broker to its successor: which topics am I the root of? Who knows says so: `rooted`.
-    `orphan`: the first successor does not know either; asked of those behind it, who may have a copy of the
-    root that was at `place`; 0: at the asker's own position."""
+    `orphan`: the first successor does not know either; asked of those behind it, who may have a copy."""
 
     kind: ClassVar[int] = 131
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
     node: RingNode
     rooted: bool
     orphan: bool = False
-    place: Id = 0
 
 
 class ArcGive(msgspec.Struct, frozen=True, array_like=True, gc=False):
