@@ -62,6 +62,11 @@ class PlacementSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     t_update_s: float = 30.0  # between two words about topics and load, if they have changed
 
 
+class HealingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    after_s: float = 0.0  # without its parent a broker looks for another after this; 0: when it is lost
+    heal_s: float = 10.0  # a broker that others have gone round is given up after this, if it is not back
+
+
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 65_536  # publications a peer may have unsettled with us
     window_bytes: int = 256 * 1024 * 1024  # under way to a peer and not settled
@@ -176,6 +181,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reconfiguration: ReconfigurationSettings = ReconfigurationSettings()
     placement: PlacementSettings = PlacementSettings()
     links: LinkSettings = LinkSettings()
+    healing: HealingSettings = HealingSettings()
     clients: ClientSettings = ClientSettings()
     softlinks: SoftLinkSettings = SoftLinkSettings()
     relocation: RelocationSettings = RelocationSettings()

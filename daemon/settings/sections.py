@@ -20,6 +20,7 @@ from overlay.settings import (
     CoreSettings,
     DeliveryLogSettings,
     FeedingSettings,
+    HealingSettings,
     JournalSettings,
     LinkSettings,
     OneHopSettings,
@@ -34,7 +35,7 @@ _OVERLAY, _TREE, _LINKS, _CLIENTS = OverlaySettings(), TreeSettings(), LinkSetti
 _SOFT, _LOG, _MOVE = SoftLinkSettings(), DeliveryLogSettings(), RelocationSettings()
 _FEED, _ONEHOP, _CHANNELS = FeedingSettings(), OneHopSettings(), ChannelSettings()
 _JOURNAL = JournalSettings()
-_STREAMS = StreamSettings()
+_STREAMS, _HEALING = StreamSettings(), HealingSettings()
 
 
 class Broker(Section, frozen=True):
@@ -242,6 +243,23 @@ class Links(Section, frozen=True):
     ] = _LINKS.batch_bytes
 
 
+class Healing(Section, frozen=True):
+    """A tree goes round a broker that is gone."""
+
+    after_s: Annotated[
+        float,
+        key(
+            "seconds without its parent before a broker looks for another; 0: links.lost_after_s",
+            ge=0,
+            reload=True,
+        ),
+    ] = _HEALING.after_s
+    heal_s: Annotated[
+        float,
+        key("seconds that a broker that others have gone round is waited for", gt=0, reload=True),
+    ] = _HEALING.heal_s
+
+
 class Clients(Section, frozen=True):
     """Sessions with clients; every limit is per client."""
 
@@ -440,6 +458,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     softlinks: Softlinks = Softlinks()
     relocation: Relocation = Relocation()
     links: Links = Links()
+    healing: Healing = Healing()
     clients: Clients = Clients()
     security: Security = Security()
     transport: Transport = Transport()

@@ -75,6 +75,9 @@ class Attachments(Quiet):
         self.ordered_by: tuple[str, ...] = ()  # .. which these terms make
         self.missing: Callable[[], Iterable[str]] = tuple  # brokers that cannot be reached; set by profiles
         self.takers: Callable[[], Iterable[Remote]] = lambda: self.core.peers.values()  # of clients
+        self.beyond: Callable[[], Iterable[str]] = (
+            tuple  # addresses two hops away: neighbours may die together
+        )
         self.draining = False  # this broker is about to stop
         self._dormant_timer: Timer | None = None
         self.owners = Owners()
@@ -231,7 +234,7 @@ class Attachments(Quiet):
             incoming.received,
             0 if incoming.cuts else incoming.settled,  # what was cut is told first (faults seed 156)
             incoming.credit,
-            self._elsewhere(),
+            tuple(islice(dict.fromkeys((*self._elsewhere(), *self.beyond())), ADDRESSES)),
             self.ordered and self.core.settings.overlay.ordered,
             self.core.journal is not None,
             may_publish="" if client.may_publish == EVERYTHING else to_text(client.may_publish)[:LIMIT_CHARS],

@@ -82,6 +82,19 @@ def let_go(lane: Lane) -> None:
         wait.record.release()
 
 
+def renew(lanes: Sequence[Lane], send: Send) -> None:
+    """Everything that these streams have not settled is sent anew, perhaps to a part of them again: their
+    positions do not go on where they were."""
+    taken = [one for lane in lanes for one in unsettled(lane)]
+    waits = [wait for lane in lanes for wait in lane.out.waits]
+    for lane in lanes:
+        lane.out.waits.clear()
+        lane.out.forget()
+    send_anew(by_publisher(taken) if len(lanes) > 1 else taken, send)
+    for wait in waits:
+        wait.record.release()
+
+
 def reroute(lanes: Sequence[Lane], send: Send) -> None:
     """Everything that these streams have not settled, another way; what was sent and nobody takes is cut."""
     taken = [one for lane in lanes for one in unsettled(lane)]

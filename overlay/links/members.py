@@ -31,6 +31,10 @@ class Members(Quiet):
         self.make = make
         self.refuses = refuses
         self.met = met
+        self.permits: Callable[[Hello, float], Refuse | None] = lambda hello, now: (
+            None
+        )  # None: it may come in
+        self.objects: Callable[[int], str] = lambda broker: ""  # why we do not want this one's answer
         handshake.register(self)
 
     def attach(self, core: Core) -> None:
@@ -46,7 +50,7 @@ class Members(Quiet):
         return None
 
     def refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
-        if (refusal := self.refuses(hello)) is not None:
+        if (refusal := self.refuses(hello) or self.permits(hello, now)) is not None:
             return refusal
         peer = self.core.peers.get(hello.broker)
         if peer is None or peer.link is None or peer.link is link:
@@ -72,6 +76,8 @@ class Members(Quiet):
 
     def objection(self, hello: Hello) -> tuple[str, str] | None:
         peer = self.core.peers.get(hello.broker)
+        if why := self.objects(hello.broker):
+            return "going", why
         if peer is not None and peer.link is not None and not peer.dialled and hello.broker < self.core.id:
             return "twice", f"{hello.name} has dialled us"
         if hello.resume is not None and not self._shared(peer, hello):

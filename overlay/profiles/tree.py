@@ -77,6 +77,8 @@ from overlay.softlinks.soft import SoftSessions
 from overlay.tree.advertisements import Advertisements
 from overlay.tree.announcements import Announcements
 from overlay.tree.edges import KnownEdges
+from overlay.tree.granting import Granting
+from overlay.tree.healing import Healing
 from overlay.tree.join import Join
 from overlay.tree.leave import Leave
 from overlay.tree.listing import TreeListing
@@ -171,8 +173,16 @@ def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]
 def _losses(tree: Tree, attachments: Attachments) -> tuple[MissingBrokers, Tombstones]:
     missing = MissingBrokers(tree.sync, tree.edges.side)
     attachments.missing = missing.brokers
+    attachments.beyond = tree.edges.beyond
     missing.changed.append(attachments.tell_missing)
     return missing, Tombstones(tree.router, tree.publications, missing)
+
+
+def _healing(tree: Tree, moves: Moves, leave: Leave) -> tuple[Granting, Healing]:
+    granting = Granting(tree.join, tree.edges)
+    healing = Healing(tree.join, tree.edges, granting, tree.router)
+    healing.busy = lambda: moves.state is not None or bool(leave.departures)
+    return granting, healing
 
 
 def _soft_links(
@@ -290,7 +300,8 @@ def tree_broker(
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.
-    links = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, edges, moves)
+    first = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, edges)
+    links = (*first, *_healing(tree, moves, leave), moves)
     known = (announcements, router.advertisements, router.subscriptions)
     tables = (neighbourhoods, missing, *known, router, tombstones)
     log = DeliveryLog(settings.delivery_log, publications)

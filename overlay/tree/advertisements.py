@@ -158,7 +158,7 @@ class Advertisements(Quiet):
             if entry in announced:
                 announced[entry].notify(entry.number, gather, peer)
         for peer in peers_of(self.core).values():
-            if peer.suspended and peer is not entry.source and entry not in self.confirmed.get(peer, ()):
+            if peer.suspended and peer not in entry.sources and entry not in self.confirmed.get(peer, ()):
                 self.announcements.await_return(peer, self._find, entry.number, gather)
 
     def _find(self, peer: Peer, number: int) -> Announcement | None:
@@ -174,7 +174,7 @@ class Advertisements(Quiet):
             mine[entry] = None
         self.placed(entry.item)
         if isinstance(source, Peer):
-            self._retract(entry, source, now)
+            self.retract(entry, source, now)
             self.arrived(entry, source, now)
         self._spread(entry)
 
@@ -238,7 +238,7 @@ class Advertisements(Quiet):
         elif change is Change.MOVED:
             self._place(entry, now)
             self._hold_sync(entry, now)
-        elif shadowed and isinstance(source, Peer) and not source.will_tell(entry.source):
+        elif shadowed and isinstance(source, Peer) and not source.will_tell(entry.source, entry.item.home):
             self._announce(entry, source)  # it knew better until now; from here on it must be announced
         if (counted or shadowed) and isinstance(source, Peer):  # its word may have counted before
             self.departed(entry, source, now)
@@ -269,7 +269,7 @@ class Advertisements(Quiet):
         if not self.sources[source]:
             del self.sources[source]
         for peer in list(self.announced):
-            self._retract(entry, peer, now)
+            self.retract(entry, peer, now)
         for confirmed in self.confirmed.values():
             confirmed.discard(entry)
         for gone in self.on_gone:
@@ -288,7 +288,7 @@ class Advertisements(Quiet):
                         self._go_back(entry, session, now)
             # Also what it told before, if that does not count: after TablesSent it would find SyncDone said.
             for entry in list(self.table.by_key.values()):
-                if entry.source is not session and not session.will_tell(entry.source):
+                if entry.source is not session and not session.will_tell(entry.source, entry.item.home):
                     self._announce(entry, session)
 
     def link_down(self, session: Session, now: float) -> None:
@@ -326,9 +326,9 @@ class Advertisements(Quiet):
         self.core.tell(Advertise(announcement.stamp, entry.item), peer)
 
     def _succeeds(self, peer: Peer) -> bool:
-        return any(peer.will_tell(leaver) for leaver in peers_of(self.core).values())
+        return any(peer.succeeds(leaver) for leaver in peers_of(self.core).values())
 
-    def _retract(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
+    def retract(self, entry: AdvertisementEntry, peer: Peer, now: float) -> None:
         announcement = self.announced.get(peer, {}).pop(entry, None)
         self.confirmed.get(peer, set()).discard(entry)
         if announcement is not None:

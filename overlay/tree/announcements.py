@@ -141,6 +141,15 @@ class Announcements(Quiet):
         gather.wait_for(peer)
         self._awaited.setdefault(peer, []).append((find, number, gather))
 
+    def reconsider(self, peer: Peer, find: Find, due: Callable[[int], bool], now: float) -> None:
+        """Of what is to be announced there when its link is back, some may not be due any more."""
+        awaited = self._awaited.pop(peer, [])
+        if left := [one for one in awaited if one[0] != find or due(one[1])]:
+            self._awaited[peer] = left
+        for how, number, gather in awaited:
+            if how == find and not due(number):
+                gather.answer(peer, None, now)
+
     def link_down(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):
             return

@@ -8,12 +8,12 @@ link is broken stands until its broker takes another parent: nobody else can tel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from grapevine.wire.edges import Edge, Edges
-from grapevine.wire.limits import EDGES
+from grapevine.wire.limits import ADDRESSES, EDGES
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.session import Session
@@ -22,6 +22,7 @@ from overlay.tree.peer import Peer, peers_of
 from overlay.tree.sync import Sync
 
 SPREAD_S = 0.02  # what others say is passed on together
+BEYOND = 16  # addresses of brokers two hops away that a client is told
 BROKERS = 65_536  # more are not remembered
 
 
@@ -34,9 +35,12 @@ class KnownEdges(Quiet):
         self.join = join
         self.by_broker: dict[int, Edge] = {}
         self.children: dict[int, set[int]] = {}  # by broker: whose parent it is
+        # Told of what others say: the edge that counted before, if any, and the one that does now.
+        self.changed: list[Callable[[Edge | None, Edge, float], None]] = []
         self._news: dict[int, Peer | None] = {}  # to be passed on: by broker, who told it
         join.reparented = self._reparented
         join.left = self._left
+        join.elsewhere = self.elsewhere
         sync.forget_stale.append(self._synced)
         sync.said.append(self._synced)
 
@@ -53,7 +57,7 @@ class KnownEdges(Quiet):
 
     def ancestors(self, broker: int) -> Iterator[Edge]:
         """Those above it, its parent first; as far as they are known."""
-        for above in self._chain(broker)[1:]:
+        for above in self.chain(broker)[1:]:
             if above in self.by_broker:
                 yield self.by_broker[above]
 
@@ -68,12 +72,12 @@ class KnownEdges(Quiet):
 
     def side(self, broker: int) -> int:
         """The neighbour, by the edges, behind which a broker lies; 0 if there is none."""
-        here, chain = self.core.id, self._chain(broker)
+        here, chain = self.core.id, self.chain(broker)
         if here in chain:
             return chain[chain.index(here) - 1] if broker != here else 0
-        return self.own.parent if set(chain).intersection(self._chain(here)) else 0
+        return self.own.parent if set(chain).intersection(self.chain(here)) else 0
 
-    def _chain(self, broker: int) -> list[int]:
+    def chain(self, broker: int) -> list[int]:
         """A broker and those above it, also the last of whom nothing but its id is known."""
         chain: dict[int, None] = {}
         while broker and broker not in chain:
@@ -81,6 +85,21 @@ class KnownEdges(Quiet):
             edge = self.by_broker.get(broker)
             broker = edge.parent if edge is not None else 0
         return list(chain)
+
+    def elsewhere(self) -> tuple[str, ...]:
+        """Addresses of everybody who is not below us, as far as we know; those above us first."""
+        below = self.below(self.core.id)
+        others = (edge for broker, edge in sorted(self.by_broker.items()) if broker not in below)
+        known = dict.fromkeys((*self.ancestors(self.core.id), *others))
+        return tuple(address for edge in known if not edge.gone for address in edge.addresses[:1])[:ADDRESSES]
+
+    def beyond(self) -> list[str]:
+        """Where those are that are two hops away: a few, since clients try them one after the other."""
+        near = {self.own.parent, *self.children.get(self.core.id, ())}
+        far = {edge.parent for broker in near if (edge := self.by_broker.get(broker)) is not None}
+        far |= {child for broker in near for child in self.children.get(broker, ())}
+        known = (self.by_broker.get(broker) for broker in sorted(far - near - {0, self.core.id}))
+        return [edge.addresses[0] for edge in known if edge is not None and edge.addresses][:BEYOND]
 
     # --- our own ----------------------------------------------------------------------------------------
 
@@ -114,8 +133,11 @@ class KnownEdges(Quiet):
             if edge.broker not in self.by_broker and len(self.by_broker) >= BROKERS:
                 self.core.refuse("edges")
                 continue
+            before = self.by_broker.get(edge.broker)
             self._enter(edge)
             self._news[edge.broker] = peer
+            for call in self.changed:
+                call(before, edge, now)
         if self._news and not waiting:
             self.core.timers.at(now + SPREAD_S, self._pass_on)
 

@@ -30,6 +30,7 @@ Known = tuple[tuple[str, tuple[str, ...]], ...]  # names and addresses
 FATAL = ("version", "settings", "name", "not-allowed")
 REDIAL_MOST = 10  # times redial_s
 LONG = 10  # attempts in a row that failed
+ASKING, ASK_AGAIN_S = "asking", 0.1  # whom we dial asks the root first: it may be dialled again at once
 PATIENCE_MOST = 4  # times greet_s, after some attempts: a broker with large tables is slow to greet
 
 
@@ -54,10 +55,15 @@ class Join(Quiet):
         self._parent: Peer | None = None
         self.reparented: Callable[[], None] = lambda: None  # another parent, or none
         self.left: Callable[[], None] = lambda: None  # about to be gone for good
+        self.locked: Callable[[float], bool] = lambda now: False  # another's edge changes by our permission
+        self.former: Peer | None = None  # a parent that was given up while its link was broken
+        self.elsewhere: Callable[[], tuple[str, ...]] = lambda: ()  # where others are that are not below us
+        self.joined: Callable[[Peer, float], None] = lambda peer, now: None  # a parent has answered
         self.stopped = False  # leaving: dial nobody any more
         self._next = 0
         self._tries = 0
         self._dialling = False
+        self._given_up = False  # its answer comes too late
         self._seeking = False
         self._name_checked = False
         self._reloaded = False  # candidates came while it runs: a wrong one is no reason to end
@@ -148,7 +154,12 @@ class Join(Quiet):
     def _dial_next(self, now: float) -> None:
         if not self.candidates or self._dialling or self.parent is not None or self.stopped:
             return
+        if self.locked(now):
+            self.core.timers.at(now + self.core.settings.links.redial_s, self.try_again)
+            return
         fallback = self.fallback if self._tries >= LONG else ()
+        if self._tries > len(self.candidates) and self.core.settings.healing.after_s:
+            fallback = tuple(dict.fromkeys((*fallback, *self.elsewhere())))
         self._through = by_turns(self._next, self.candidates, fallback)
         self._next += 1
         self._dial(now)
@@ -156,13 +167,48 @@ class Join(Quiet):
     def _dial(self, now: float) -> None:
         self._dialling = True
         patience = min(max(1, self._tries - 1), PATIENCE_MOST)
-        self.handshake.dial((self._through,), self._greeted, self._failed, now, patience=patience)
+        self._given_up = False
+        addresses, replaces = (self._through,), self._replaces()
+        self.handshake.dial(addresses, self._greeted, self._failed, now, replaces=replaces, patience=patience)
+
+    def _replaces(self) -> int:
+        """What HELLO says of our place: whom we have given up, or ourselves if others come with us. Then the
+        root is asked first (granting.py), unless we are known there."""
+        if self.parent is not None or not self.core.settings.healing.after_s:
+            return 0
+        if self.former is not None:
+            return self.former.id
+        return self.core.id if self.core.peers else 0
+
+    @property
+    def asks(self) -> bool:
+        """Whether an answer may make us somebody's child."""
+        return self._dialling and self.parent is None and not self._given_up
+
+    def give_up_dial(self) -> None:
+        self._given_up = True
+
+    def give_up_parent(self) -> None:
+        """J1: its link is broken, and somebody else was permitted to join below us."""
+        self.former, self.parent = self.parent, None
+
+    def dismiss(self, peer: Peer, now: float) -> None:
+        """It has taken us, and we do not come: say so, or it would wait."""
+        self.core.tell(Leaving(peer.id, peer.name, (), ()), peer)
+        self.core.tell(LeaveDone(), peer)
+        peer.departed = True
+        self.core.timers.at(now, lambda later: self.core.lose(peer, later))
 
     def _greeted(self, peer: Peer, now: float) -> None:
         self._dialling = False
         self._tries = 0
+        if self._given_up or self.parent not in (None, peer):
+            self.dismiss(peer, now)
+            return
+        self.joined(peer, now)
         self._adopt(peer, now)
-        if self._through not in (*self.candidates, *self.fallback):  # changed while this one answered
+        known = (*self.candidates, *self.fallback, *self.elsewhere())
+        if self._through not in known:  # changed while this one answered
             self.core.timers.at(now, lambda later: self._part(peer, later))
         if self._name_checked:
             self._found(now)
@@ -204,6 +250,7 @@ class Join(Quiet):
             self.core.keep(TABLE, "parent", strange[0])
 
     def _adopt(self, peer: Peer, now: float) -> None:
+        self.former = None
         self.parent = peer
         self._tell_children(now)
 
@@ -219,6 +266,10 @@ class Join(Quiet):
         configured = self._through in self.core.settings.tree.neighbours
         if reason in FATAL and configured and self.parent is None and not self._reloaded:
             self.core.out.fatal = text
+            return
+        if reason == ASKING:
+            self._next -= self.parent is None
+            self.core.timers.at(now + ASK_AGAIN_S, self.try_again)
             return
         self._tries += 1
         if reason != "unreachable" or self._tries == 1:
@@ -246,6 +297,8 @@ class Join(Quiet):
             self.core.timers.at(now + self.core.settings.links.redial_s, self.try_again)
 
     def link_lost(self, session: Session, now: float) -> None:
+        if session is self.former:
+            self.former = None
         if session is self.parent:
             self.parent = None
             self._tell_children(now)

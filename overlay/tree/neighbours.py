@@ -25,6 +25,7 @@ class Neighbours(Quiet):
         self.members = Members(handshake, Peer, self._refusal, self._met)
         self.staged = StagedLinks(handshake, self.members)
         self.heirs_of: Mapping[int, object] = {}  # in the place of these, who leave, new ones are taken
+        self.came: Callable[[Peer, Hello, float], None] = lambda peer, hello, now: None
         self.closed = False  # not even an old one whose link broke is taken
         self.root_path: Callable[[], tuple[int, ...]] = lambda: (self.core.id,)
         self.moved_root: Callable[[Peer, float], None] = lambda peer, now: None
@@ -47,6 +48,7 @@ class Neighbours(Quiet):
         assert isinstance(session, Peer)
         session.root_path = hello.root_path
         session.begin_sync()
+        self.came(session, hello, now)
 
     def whole(self) -> bool:
         """Whether everybody behind a link is known and can be reached."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from overlay.links.session import Kind, Remote, Session
@@ -34,6 +35,7 @@ class Peer(Remote):
         "synced_by_us",
         "tables_epoch",
         "tables_received",
+        "tells",
     )
 
     def __init__(self, core: Core, peer: int, name: str) -> None:
@@ -43,6 +45,8 @@ class Peer(Remote):
         self.departed = False  # in good order: what was for it has been handed on
         self.heir: Peer | None = None
         self.heirs: tuple[int, ...] = ()  # of one that leaves: who will be our neighbours in its place
+        # Of one that others have gone round (healing.py): whether a neighbour tells what is at this home.
+        self.tells: Callable[[int, int], bool] | None = None
         self.root_path: tuple[int, ...] = ()
         # SyncDone (DECISIONS 11): see tree/sync.py
         self.ever_synced = False  # in this incarnation of ours
@@ -64,6 +68,11 @@ class Peer(Remote):
         return self.link is not None and self.synced_by_peer
 
     @property
+    def told_all(self) -> bool:
+        """Its tables are in, and all that was announced to it or by it is confirmed."""
+        return self.tables_received and not self.sync_pending and not self.shadows
+
+    @property
     def synced(self) -> bool:
         return self.synced_by_peer
 
@@ -73,8 +82,11 @@ class Peer(Remote):
 
     @property
     def suspended(self) -> bool:
-        """Its link is broken, and may come back: nobody knows what is behind it by now."""
-        return self.link is None and not self.lost and not self.going
+        """Its link is broken, and may come back: nobody knows what is behind it by now. Also of one that is
+        gone round, unless one neighbour has all of its place."""
+        if self.link is not None or self.lost:
+            return False
+        return not self.going or (self.tells is not None and not self.heirs)
 
     @property
     def live(self) -> bool:
@@ -95,9 +107,16 @@ class Peer(Remote):
         such a link is known behind the one in its place."""
         return self.heir is None and not (isinstance(source, Peer) and source.heir is self)
 
-    def will_tell(self, source: Session) -> bool:
-        """Whether this neighbour itself tells what came from `source`, a leaver whose place it takes."""
-        return isinstance(source, Peer) and source.paused and self.id in source.heirs
+    def will_tell(self, source: Session, home: int) -> bool:
+        """Whether this neighbour itself tells what came from `source`, a leaver whose place it takes; of one
+        that others have gone round, who is behind it by the edges."""
+        if not isinstance(source, Peer) or not source.paused:
+            return False
+        return source.tells(self.id, home) if source.tells is not None else self.id in source.heirs
+
+    def succeeds(self, source: Peer) -> bool:
+        """Whether it takes the place of this one, or a part of it."""
+        return source.paused and (source.tells is not None or self.id in source.heirs)
 
     def begin_sync(self) -> None:
         self.sync_number += 1

@@ -227,6 +227,16 @@ class Subscriptions(Quiet):
         if peer.suspended and entry.number not in self.confirmed.get(peer, ()):
             self.announcements.await_return(peer, self._find, entry.number, gather)
 
+    def reconsider(self, peer: Peer, now: float) -> None:
+        """Publishers behind this neighbour, which is away, are behind another by now: who waits to be told
+        there need not."""
+
+        def due(number: int) -> bool:
+            entry = self.table.by_number[number]
+            return entry is not None and peer in self._eligible(entry)
+
+        self.announcements.reconsider(peer, self._find, due, now)
+
     def _find(self, peer: Peer, number: int) -> Announcement | None:
         announced = self.announced.get(peer)
         return announced.announcement_of(number) if announced is not None and number in announced else None
@@ -252,7 +262,7 @@ class Subscriptions(Quiet):
 
     def _announceable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
-        if peer in entry.sources or peer.will_tell(entry.source):
+        if peer in entry.sources or peer.will_tell(entry.source, entry.item.home):
             return False
         if entry.source.lost and entry.item.origin != self.core.id:
             return False  # a tombstone stays announced; anew, a SyncDone would wait for it, and it for that

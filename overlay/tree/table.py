@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from overlay.links.session import Session
 from overlay.tree.peer import Peer
 
-Item = TypeVar("Item")
+
+class Homed(Protocol):
+    @property
+    def home(self) -> int: ...
+
+
+Item = TypeVar("Item", bound=Homed)
 Key = tuple[int, int]  # (origin, serial)
 
 
@@ -76,7 +82,9 @@ class Table(Generic[Item]):
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
-            if self._late(entry.source, source) or not _yields(entry.source, source, self._unsaid(entry)):
+            if self._late(entry.source, source) or not _yields(
+                entry.source, source, item.home, self._unsaid(entry)
+            ):
                 _shadow(source, 1)
                 return entry, Change.SAME
             _shadow(entry.source, 1)
@@ -139,7 +147,7 @@ class Table(Generic[Item]):
         """Whose word ends when this neighbour takes back its own: also a leaver's whose place it has."""
         if peer not in entry.sources:
             return []
-        return [*(source for source in entry.sources if peer.will_tell(source)), peer]
+        return [*(source for source in entry.sources if peer.will_tell(source, entry.item.home)), peer]
 
     def _unsaid(self, entry: Entry[Item]) -> bool:
         """Whether the source that counts has told all its tables since its link broke, and this no more."""
@@ -185,7 +193,7 @@ def _relieved(entry: Entry[Item]) -> bool:
     return any(isinstance(other, Peer) and other.synced_by_peer and not other.going for other in others)
 
 
-def _yields(old: Session, new: Session, unsaid: bool) -> bool:
+def _yields(old: Session, new: Session, home: int, unsaid: bool) -> bool:
     """Whether a new source's word counts at once. Behind a broken link, or if it is `unsaid` since, the old
     word stands until the new neighbour has said SyncDone: before, it may only repeat what somebody there
     heard from us. An old neighbour that has never said it may do the same, and has no publication either
@@ -196,7 +204,7 @@ def _yields(old: Session, new: Session, unsaid: bool) -> bool:
     if old.lost:
         return True  # a tombstone
     if old.going:
-        return old.retiring or (isinstance(new, Peer) and new.will_tell(old))
+        return old.retiring or (isinstance(new, Peer) and new.will_tell(old, home))
     synced = not isinstance(new, Peer) or new.synced_by_peer
     return synced and (old.link is None or unsaid or not old.ever_synced)
 

@@ -96,6 +96,8 @@ def samples() -> list[Message]:
         wire.Partial(("b2", "b7")),
         wire.Missing(77, 5, 12, 0.5, (wire.MissingBroker(78, "b2", 31.0),)),
         wire.Edges((wire.Edge(77, "b1", 5, 12, 78, ("tcp://b1:1",), True),)),
+        wire.JoinAsk(77, 3, 78, 5, 2),
+        wire.JoinAnswer(77, 3, True),
         wire.Command(1, "status", {"a": "b", "n": 1, "x": 1.5, "y": True, "z": None}),
         wire.Answer(1, "ok", b"{}", "fine"),
     ]

@@ -19,6 +19,7 @@ from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import ALGORITHMS, Relocation
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.move_commands import MoveCommands
+from tools.simulator import deaths
 from tools.simulator.aims import AIMS, HANDOVERS, MOVES, RARE, STEPS
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
@@ -59,6 +60,7 @@ class FaultPlan:
         self.aims: list[int] = AIMS  # of the overlay's kind
         self.counts: Counter[str] = Counter()
         self.over = False
+        self.stranded = False  # some of these are alive
         self.given_up: set[BrokerHost] = set()  # dead, or cut off, for good
         self.moving = False  # publishers are relocated
         self.late: LateUpdates | None = None
@@ -95,6 +97,7 @@ class FaultPlan:
             ("one_way", self._one_way),
             ("clock_jumps", self._clock_jump),
             ("disk_errors", self._disk_error),
+            ("deaths", self.die),
             ("lasting", self._lasting),
         ]
         self.wandering = draw(faults.moves, Random(0)) > 0
@@ -119,18 +122,18 @@ class FaultPlan:
             if broker.journal is not None:
                 broker.make_room()
                 broker.journal.disk.fail_syncs = broker.journal.disk.lose_syncs = 0
-            self._restart(broker)
+            self.restart(broker)
         for app in self.apps:
             if not app.host.up:
                 app.start()
 
     # --- brokers ------------------------------------------------------------------------------------
 
-    def _running(self) -> list[BrokerHost]:
+    def running(self) -> list[BrokerHost]:
         return [broker for broker in self.brokers if broker.up]
 
     def _crash(self, _: object) -> None:
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             self._crash_if_allowed(self.random.choice(running))
 
     def crash(self, broker: BrokerHost, step: int = 0, least_s: float = 0.0) -> None:
@@ -145,10 +148,10 @@ class FaultPlan:
         down_s = self.random.uniform(0.1, 0.7 * self.lost_after_s)
         if self.random.random() < 0.2:
             down_s += self.lost_after_s
-        self.world.after(max(down_s, least_s), self._restart, broker)
+        self.world.after(max(down_s, least_s), self.restart, broker)
 
     def _disk_fault(self, _: object) -> None:
-        running = [broker for broker in self._running() if broker.journal is not None]
+        running = [broker for broker in self.running() if broker.journal is not None]
         if running and not self.over:
             broker = self.random.choice(running)
             assert broker.journal is not None
@@ -159,13 +162,13 @@ class FaultPlan:
             if name == "full disk":
                 self.world.after(self.random.uniform(0.5, 5.0), lambda _: broker.make_room(), None)
 
-    def _restart(self, broker: BrokerHost) -> None:
+    def restart(self, broker: BrokerHost) -> None:
         if not broker.up and not broker.left and broker not in self.given_up:
             broker.start()
 
     def _switch(self, _: object) -> None:
         """Another strategy at one broker."""
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             self.counts["switch"] += 1
             broker = self.random.choice(running)
             assert broker.core is not None
@@ -175,7 +178,7 @@ class FaultPlan:
 
     def _switch_algorithm(self, _: object) -> None:
         """Another algorithm of relocation at one broker."""
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             self.counts["algorithm"] += 1
             broker = self.random.choice(running)
             assert broker.core is not None
@@ -213,7 +216,7 @@ class FaultPlan:
         return True  # whether the overlay is promised to bear it
 
     def _pause(self, _: object) -> None:
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             broker = self.random.choice(running)
             self.counts["pause"] += 1
             self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)
@@ -222,7 +225,7 @@ class FaultPlan:
             )
 
     def _slow_disk(self, _: object) -> None:
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             broker = self.random.choice(running)
             self.counts["slow disk"] += 1
             broker.disk.slow = self.random.choice((50.0, 500.0, 2000.0))
@@ -237,7 +240,7 @@ class FaultPlan:
             self.random.choice(self.brokers).jump_s += self.random.choice((-3600.0, -30.0, 30.0, 86_400.0))
 
     def _disk_error(self, _: object) -> None:
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             self.counts["disk error"] += 1
             self.random.choice(running).disk.fails = True
 
@@ -245,9 +248,13 @@ class FaultPlan:
         self.counts["stopped by its disk"] += 1
         self.crash(broker)
 
+    def die(self, _: object) -> None:
+        if not self.over:
+            deaths.die(self)
+
     def _lasting(self, _: object) -> None:
         """Half of those that stay may be lost; the others must go on without them."""
-        running = [broker for broker in self._running() if broker not in self.given_up]
+        running = [broker for broker in self.running() if broker not in self.given_up]
         if self.over or 2 * len(running) <= len(self.brokers) + 1:
             return
         broker = self.random.choice(running)
@@ -259,12 +266,13 @@ class FaultPlan:
             self.watcher.crashed(broker)
         else:
             self.counts["cut off for good"] += 1
+            self.stranded = True
             self.network.strand(broker)
 
     def _leave(self, _: object) -> None:
         candidates = [
             broker
-            for broker in self._running()[1:]
+            for broker in self.running()[1:]
             if broker.core is not None and broker.core.ready and not has_streams(broker.core)
         ]
         if len(candidates) > 2 and not self.over:
@@ -371,7 +379,7 @@ class FaultPlan:
     def _first_broker(self, app: App) -> BrokerHost | None:
         session = app.host.session
         name = "" if session is None or app.host.end is None else session.broker_name
-        return next((broker for broker in self._running() if broker.name == name), None)
+        return next((broker for broker in self.running() if broker.name == name), None)
 
     def _await_persisted(self, waiting: tuple[App, int]) -> None:
         app, tries = waiting
@@ -391,7 +399,7 @@ class FaultPlan:
 
     def _relocate(self, _: object) -> None:
         """Not a fault, but at any time: a publisher is asked to move to any broker."""
-        running = self._running()
+        running = self.running()
         departing = [(broker, client) for broker in running for client in self.publishers(broker)]
         if departing and not self.over:
             source, client = self.random.choice(departing)
@@ -399,13 +407,13 @@ class FaultPlan:
 
     def _hand_over(self, _: object) -> None:
         if not self.over:
-            HandingOver(self.world, self.network, self.random, self.counts).some(self._running())
+            HandingOver(self.world, self.network, self.random, self.counts).some(self.running())
 
     def _late_update(self, _: object) -> None:
         """Of a publisher's that is asked to move far."""
         if self.late is None:
             self.late = LateUpdates(self)
-        running = self._running()
+        running = self.running()
         ways = [(b, c, t) for b in running for c in self.publishers(b) for t in running if t is not b]
         if ways and not self.over:
             self.random.shuffle(ways)
@@ -434,7 +442,7 @@ class FaultPlan:
 
     def path(self, core: Core, target: BrokerHost) -> tuple[int, ...]:
         """As the brokers' links are now; empty if there is no way."""
-        cores = {broker.core.id: broker.core for broker in self._running() if broker.core is not None}
+        cores = {broker.core.id: broker.core for broker in self.running() if broker.core is not None}
         paths: dict[int, tuple[int, ...]] = {core.id: (core.id,)}
         front = [core.id]
         while front:
@@ -447,7 +455,7 @@ class FaultPlan:
 
     def _move(self, _: object) -> BrokerHost | None:
         """Not a fault either: a broker is told to take another parent within its neighbourhood."""
-        running = self._running()
+        running = self.running()
         if not running or self.over:
             return None
         broker = self.random.choice(running)

@@ -13,6 +13,7 @@ from overlay.settings import CoreSettings
 from overlay.tree.tombstones import Tombstones
 from tools.simulator import cluster, tables
 from tools.simulator.aims import AIMS, ONEHOP_AIMS
+from tools.simulator.edges import NoCycle
 from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.ring import RingForm
@@ -80,9 +81,10 @@ class TreeForm:
         burying = [core.name for core in cores if tables.behaviour(core, Tombstones).router.lost]
         if burying:  # who publishes then may be told of a cut, for fear that it was owed to somebody lost
             return [f"{name} has tombstones" for name in burying]
-        if simulation.faults.given_up:
+        gone = simulation.faults.given_up
+        if simulation.faults.stranded or (gone and not simulation.scenario.healing.after_s):
             return []  # parts of a tree are all that can be
-        staying = sum(not broker.left for broker in simulation.brokers)
+        staying = sum(not broker.left and broker not in gone for broker in simulation.brokers)
         return [] if simulation.oracle.reach.is_tree(staying) else ["the brokers are not one tree"]
 
     def compare(self, simulation: Simulation) -> None:
@@ -97,7 +99,9 @@ class TreeForm:
     def faults(self, scenario: Scenario) -> tuple[type[FaultPlan], float]:
         return FaultPlan, scenario.links.lost_after_s
 
-    def watch(self, simulation: Simulation) -> None: ...
+    def watch(self, simulation: Simulation) -> None:
+        if simulation.scenario.faults.deaths:
+            NoCycle(simulation)
 
     def figures(self, simulation: Simulation) -> dict[str, float]:
         return {}

@@ -37,6 +37,7 @@ from tools.simulator.channel_mutants import CHANNEL_MUTANTS
 from tools.simulator.disk_mutants import DISK_MUTANTS
 from tools.simulator.group_mutants import GROUP_MUTANTS, LAST_MUTANTS
 from tools.simulator.handover_mutants import HANDOVER_MUTANTS
+from tools.simulator.healing_mutants import HEALING_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_DURABLE_MUTANTS, ONEHOP_MUTANTS
 from tools.simulator.placement_mutants import PLACEMENT_MUTANTS
 from tools.simulator.reconfiguration_mutants import RECONFIGURATION_MUTANTS
@@ -304,6 +305,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     **GROUP_MUTANTS,
     **LAST_MUTANTS,
     **HANDOVER_MUTANTS,
+    **HEALING_MUTANTS,
     **ONEHOP_DURABLE_MUTANTS,
     **ONEHOP_MUTANTS,
     **PLACEMENT_MUTANTS,

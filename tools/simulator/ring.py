@@ -143,7 +143,7 @@ class RingFaults(FaultPlan):
             self.world.after(self.random.uniform(0, seconds), lambda _: reconfigure(self))
 
     def _pause(self, _: object) -> None:
-        if (running := self._running()) and not self.over:
+        if (running := self.running()) and not self.over:
             broker = self.random.choice(running)
             self.counts["pause"] += 1
             self.watcher.fault_at(list(broker.ends.values()), broker.last_kind)

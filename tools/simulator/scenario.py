@@ -16,6 +16,7 @@ from overlay.settings import (
     ChordSettings,
     ClientSettings,
     CoreSettings,
+    HealingSettings,
     JournalSettings,
     LinkSettings,
     OneHopSettings,
@@ -106,6 +107,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock_jumps: Whole = 0  # of a host's clock: seen by a broker when it starts again
     disk_errors: Whole = 0  # a sync fails: the broker says so and stops
     reconfigurations: Whole = 0  # of a ring, to random positions
+    deaths: Whole = 0  # of up to three brokers beside each other at once; some never come back
     lasting: Whole = 0  # brokers that die, or are cut off from everybody, and are never healed
 
 
@@ -138,6 +140,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effort: Reckoned = Reckoned()
     faults: Faults = Faults()
     links: LinkSettings = LinkSettings()  # the brokers' own sections
+    healing: HealingSettings = HealingSettings()
     attachments: ClientSettings = ClientSettings()
     chord: ChordSettings = ChordSettings()
     topics: TopicSettings = TopicSettings()
@@ -167,6 +170,7 @@ def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...
         overlay=OverlaySettings(brokers.overlay, ordered, draw(brokers.delta, random)),
         tree=TreeSettings(neighbours, routing, covering),
         links=scenario.links,
+        healing=scenario.healing,
         clients=scenario.attachments,
         softlinks=scenario.softlinks,
         relocation=scenario.relocation,

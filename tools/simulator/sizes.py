@@ -99,6 +99,7 @@ MAPS = (
     "WorkingOverlayMap.",
     "Neighbourhoods.",
     "KnownEdges.",
+    "Healing.gone",
     "WorkingTable.",
     "LoadExchange.",
     "Chooser.",

@@ -31,3 +31,26 @@ class Edges(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ClassVar[int] = 29
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
     edges: Annotated[tuple[Edge, ...], msgspec.Meta(max_length=EDGES)]
+
+
+class JoinAsk(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """May this broker, with all that is below it, become a child of `target`? Climbs to the root, which
+    lets one edge change at a time."""
+
+    kind: ClassVar[int] = 30
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
+    target: Id
+    number: Count  # of the target's questions
+    asker: Id
+    incarnation: Count  # the asker's
+    edge: Count  # the number of its edge
+
+
+class JoinAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """To the target, by the way that the question came."""
+
+    kind: ClassVar[int] = 31
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
+    target: Id
+    number: Count
+    granted: bool

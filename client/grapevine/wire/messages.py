@@ -35,6 +35,8 @@ from grapevine.wire.draining import Missing as Missing
 from grapevine.wire.draining import MissingBroker as MissingBroker
 from grapevine.wire.edges import Edge as Edge
 from grapevine.wire.edges import Edges as Edges
+from grapevine.wire.edges import JoinAnswer as JoinAnswer
+from grapevine.wire.edges import JoinAsk as JoinAsk
 from grapevine.wire.feeding import FEEDING, FeedingMessage
 from grapevine.wire.fields import (
     Addresses,

@@ -8,7 +8,7 @@ import msgspec
 
 from grapevine.filters.normal import Filter
 from grapevine.wire.draining import Accepted, Drain, Drained, Missing
-from grapevine.wire.edges import Edges
+from grapevine.wire.edges import Edges, JoinAnswer, JoinAsk
 from grapevine.wire.fields import Addresses, Count, Id, Ids, Name, Path
 from grapevine.wire.gates import BROKER, Carrier, Gate
 
@@ -98,10 +98,10 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 TreeMessage: TypeAlias = (
     Leaving | LeaveHeld | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed
-    | Drain | Accepted | Drained | Missing | Edges
+    | Drain | Accepted | Drained | Missing | Edges | JoinAsk | JoinAnswer
 )  # fmt: skip
 
 TREE: tuple[type[TreeMessage], ...] = (
     Leaving, LeaveHeld, LeaveDone, Advertise, Unadvertise, Subscribe, Unsubscribe, Confirmed,
-    Drain, Accepted, Drained, Missing, Edges,
+    Drain, Accepted, Drained, Missing, Edges, JoinAsk, JoinAnswer,
 )  # fmt: skip

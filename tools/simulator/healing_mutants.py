@@ -1,0 +1,40 @@
+"""Mistakes of healing (overlay/tree/healing.py, granting.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from overlay.data.reroute import let_go
+from overlay.tree.granting import Granting
+from overlay.tree.healing import Healing
+from overlay.tree.peer import Peer
+
+Replacement = tuple[Any, str, Any]
+
+
+def _grants_while_it_dials() -> list[Replacement]:
+    """A root that looks for a parent grants all the same, and goes on looking."""
+    return [
+        (Healing, "_yields", lambda self, asker, now: True),
+        (Granting, "locked", lambda self, now: False),
+    ]
+
+
+def _held_is_forgotten() -> list[Replacement]:
+    """What was for those behind a broker that is gone round counts as settled."""
+
+    def hand_on(self: Healing, gone: Peer, takers: set[Peer]) -> None:
+        for peer in takers:
+            del self.router.next_hop_override[peer]
+        let_go(gone)
+        gone.epoch = 0
+        self.router.subscriptions.generation += 1
+
+    return [(Healing, "_hand_on", hand_on)]
+
+
+HEALING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
+    "healing-root-grants-while-dialling": _grants_while_it_dials,
+    "healing-held-forgotten": _held_is_forgotten,
+}
