@@ -395,10 +395,14 @@ class Journal(Section, frozen=True):
     ] = _JOURNAL.segment_bytes
     custody_s: Annotated[
         float,
-        key("seconds that a durable publication may be unsettled; not enforced yet", gt=0, reload=True),
+        key(
+            "seconds that a durable publication may be undelivered; then it ends as expired",
+            gt=0,
+            reload=True,
+        ),
     ] = _JOURNAL.custody_s
     custody_bytes: Annotated[
-        int, key("bytes of the log that these may take; not enforced yet", ge=1024 * 1024, reload=True)
+        int, key("bytes of the log that these may take; the oldest expire", ge=1024 * 1024, reload=True)
     ] = _JOURNAL.custody_bytes
     on_rot: Annotated[
         Literal["report", "stop"],

@@ -21,6 +21,7 @@ from grapevine.wire.messages import (
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
     DURABLE,
+    REPLAYED,
     RESENT,
     TRACED,
     Batch,
@@ -35,11 +36,12 @@ from overlay.core import Core
 from overlay.data.client import INTRODUCED, Client
 from overlay.data.duplicates import LastSeen, SeenWindow, Source
 from overlay.data.local import LocalSubscriptions
+from overlay.data.replays import concerns, mark_replayed, withdraw_durable
 from overlay.data.router import Router
 from overlay.data.routes import NOWHERE, Fan, Queue, Route, Side
 from overlay.data.runs import flags_of, gather, look_up, rising, scatter, stamp, stamp_extended
 from overlay.links.lane import Lane
-from overlay.links.session import Session
+from overlay.links.session import Remote, Session
 from overlay.links.settling import Settling, cuts_of
 
 FAN_SHARED = 8  # clients; larger fans hardly come again
@@ -80,6 +82,8 @@ class Publications(Quiet):
         self.tag: Callable[[Client, list[Publication], float], None] | None = None
         self.traced: Callable[[Side, list[Publication], float], None] | None = None
         self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
+        # Of these publishers something older may be owed to these sides; by the overlay.
+        self.unheard: dict[Source, set[Remote]] = {}
         # Durable publications of a local publisher are kept: which are taken, and what settles them.
         self.keep: Keep | None = None
 
@@ -107,7 +111,11 @@ class Publications(Quiet):
             if any(not route.allowed for route in routes.values()):
                 publications = self._allowed(publications, routes, record)
         flags = flags_of(publications)
-        if flags & DURABLE and self.keep is not None:
+        if flags & DURABLE and self.keep is None:
+            withdraw_durable(publications)
+        elif flags & DURABLE and self.keep is not None:
+            if flags & RESENT:  # a client sends all again that it does not know to be settled
+                mark_replayed(publications)
             cuts = record.cuts
             publications, record = self.keep(client, publications, batch.first + repeated - 1)
             record.cuts += cuts
@@ -213,6 +221,8 @@ class Publications(Quiet):
     ) -> None:
         """Route consecutive publications of one publisher, those of one fan together; `known` are the
         routes already found."""
+        if self.unheard and source in self.unheard and concerns(self.unheard[source], run, known):
+            run = self._spare_unheard(side, run, source, used, now)
         if not self.ordered or self.log is not None:
             self._route_each(side, run, source, used, now)
             return
@@ -257,6 +267,35 @@ class Publications(Quiet):
         if source not in self.router.sources:
             self.seen.forget(source)
 
+    def _spare_unheard(
+        self, side: Side, run: list[Publication], source: Source, used: Used, now: float
+    ) -> list[Publication]:
+        """Up to the beginning of a replay, those who may be owed something older get nothing durable; what
+        is left of the run."""
+        unheard = self.unheard[source]
+        for index, publication in enumerate(run):
+            if publication.flags & REPLAYED:  # for all whose wishes are known by now
+                unheard -= {remote for remote in unheard if remote.synced}
+                if not unheard:
+                    del self.unheard[source]
+                    return run[index:]
+            route = self.route(side, publication.attributes)
+            if publication.flags & DURABLE and not unheard.isdisjoint(route.fan.peers):
+                route = self._route_without(side, publication, route, unheard)
+            self._hand_one(side, publication, route, source, used, now)
+        return []
+
+    def _route_without(
+        self, side: Side, publication: Publication, route: Route, unheard: set[Remote]
+    ) -> Route:
+        content = decode_attributes(publication.attributes)
+        peers, links = self.router.hops(side, content)
+        if links is not None:
+            return route  # soft links: nobody knows here who is behind which
+        self._missed.append(publication)
+        heard = tuple([peer for peer in peers if peer not in unheard])
+        return self._route(heard, None, self.local.index.deliveries(content), route.allowed)
+
     def _hand_one(
         self, side: Side, publication: Publication, route: Route, source: Source, used: Used, now: float
     ) -> None:
@@ -275,15 +314,19 @@ class Publications(Quiet):
 
     def hold(self, used: Used, side: Lane, record: Settling) -> None:
         """The batch settles when all that it was appended to has settled."""
-        dirty, sessions = self.core.dirty, dict.fromkeys(chain.from_iterable(used))
+        self.hold_for(used, record)
+        side.incoming.settle_after(record)
+        self.core.dirty[side] = None
+
+    def hold_for(self, used: Used, record: Settling) -> None:
+        """The same of what takes no position of anybody's."""
+        sessions = dict.fromkeys(chain.from_iterable(used))
         for session in sessions:
             session.out.hold(record)
-        dirty |= sessions
+        self.core.dirty |= sessions
         if self._missed:
             record.cuts += cuts_of(self._missed, CUT_LINK_LOST)
             self._missed.clear()
-        side.incoming.settle_after(record)
-        dirty[side] = None
 
     def send_again(
         self, side: Client, run: list[Publication], source: Source, record: Settling, now: float
@@ -295,9 +338,7 @@ class Publications(Quiet):
             return
         used: Used = []
         self.route_run(side, run, source, used, side.routes.at(self.local.generation), now)
-        for session in dict.fromkeys(chain.from_iterable(used)):
-            session.out.hold(record)
-            session.touch()
+        self.hold_for(used, record)
 
     # --- asked about first ----------------------------------------------------------------------------
 

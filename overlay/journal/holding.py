@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections import deque
 from itertools import pairwise
 
-from grapevine.wire.messages import CUT_LINK_LOST, CUT_NO_ROOM, DURABLE, Cut, Publication
+from grapevine.wire.messages import CUT_EXPIRED, CUT_LINK_LOST, CUT_NO_ROOM, DURABLE, Cut, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.client import Client
 from overlay.journal.bodies import Advert, Source, encode_body
+from overlay.journal.custody import Held
 from overlay.journal.journal import Journal
 from overlay.journal.record import ADVERT
 from overlay.journal.stranded import Entered, Replay
@@ -28,16 +29,17 @@ from overlay.links.settling import Settling, cuts_of
 class HeldSettling(Settling):
     """Of a batch with durable publications. `settled` is told when all of it is."""
 
-    __slots__ = ("client", "holding", "last_sequence", "source", "stranded")
+    __slots__ = ("client", "first_sequence", "holding", "last_sequence", "source", "stranded", "unwritten")
     lasting = True
 
-    def __init__(self, client: Client, holding: Holding, source: Source, last_sequence: int) -> None:
+    def __init__(self, client: Client, holding: Holding, source: Source, first: int, last: int) -> None:
         super().__init__(client.incoming)
         self.client = client
         self.holding = holding
         self.source = source
-        self.last_sequence = last_sequence
+        self.first_sequence, self.last_sequence = first, last
         self.stranded = False
+        self.unwritten: list[Publication] = []  # what of it goes to disk and is not there yet
 
     def release(self) -> None:
         if self.pending == 1 and any(cut.reason == CUT_LINK_LOST for cut in self.cuts):
@@ -66,6 +68,7 @@ class OnDisk:
         return self.record.cuts
 
     def release(self) -> None:
+        self.record.unwritten = []
         if self.record.incoming is not None:
             refused = any(cut.reason == CUT_NO_ROOM for cut in self.record.cuts)
             self.record.incoming.kept(self.record.last if refused else 0)
@@ -89,6 +92,7 @@ class Holding(Quiet):
         self.path.keep = self.keep
         self.replay = Replay(core, self.journal, self.path)
         self.replay.done = self._replayed
+        self.replay.unwritten = self._unwritten
 
     # --- in -----------------------------------------------------------------------------------------
 
@@ -104,7 +108,7 @@ class Holding(Quiet):
             record.cuts += cuts_of(durable, CUT_NO_ROOM)
             client.incoming.refused(before, client.incoming.received)
             return [p for p in publications if not p.flags & DURABLE], record
-        held = HeldSettling(client, self, source, durable[-1].sequence)
+        held = HeldSettling(client, self, source, durable[0].sequence, durable[-1].sequence)
         self._records.setdefault(source, deque()).append(held)
         last = self._last(source)
         fresh = [p for p in durable if p.sequence > last]
@@ -112,6 +116,7 @@ class Holding(Quiet):
             self._latest[source] = fresh[-1].sequence
             self._advertise(client, source)
             self.journal.hold(fresh)
+            held.unwritten = fresh
         self.journal.wait(OnDisk(held, before))
         if self.replay.holds(source):
             held.stranded = True
@@ -157,6 +162,9 @@ class Holding(Quiet):
         self.stranded += 1
         self.replay.strand(record.source, record.client)
 
+    def _unwritten(self, source: Source) -> list[Publication]:
+        return [p for record in self._records.get(source, ()) for p in record.unwritten]
+
     def _replayed(self, source: Source, up_to: int) -> bool:
         """All that was in custody up to this number went once more and is settled. Whether something newer
         has been stranded since."""
@@ -167,6 +175,23 @@ class Holding(Quiet):
                 record.release()
         return any(record.stranded for record in stranded)
 
+    def expire(self, source: Source, held: Held, now: float) -> bool:
+        """Give this piece up, the oldest of its publisher's; False if some of it is under way."""
+        ends: list[HeldSettling] = []
+        for record in self._records.get(source, ()):
+            if record.first_sequence > held.last:
+                break
+            ends.append(record)
+        if not ends or self.replay.under_way(source) or not all(record.stranded for record in ends):
+            return False
+        for record in ends:
+            first, last = max(held.first, record.first_sequence), min(held.last, record.last_sequence)
+            record.cuts.append(Cut(*source, first, last, CUT_EXPIRED))
+            if record.last_sequence <= held.last:
+                record.stranded = False
+                record.release()
+        return True
+
     def link_lost(self, session: Session, now: float) -> None:
         self._advertised.pop((session.id, session.incarnation), None)
 
@@ -174,7 +199,7 @@ class Holding(Quiet):
         return {
             "publishers": len(self.journal.contents.custody.held),
             "publications": self.journal.contents.custody.items,
-            "stranded": len(self.replay.sides),
+            "stranded": len(self.replay.plans),
             "replayed": self.replay.replayed,
         }
 

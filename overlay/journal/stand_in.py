@@ -121,6 +121,13 @@ class StandIn:
                     self._rows += read.publications
         return bool(self._rows)
 
+    def skip(self, held: Held) -> bool:
+        """It is given up; False if it was read already."""
+        if held not in self._pieces:
+            return False
+        self._pieces.remove(held)
+        return True
+
     def _publish(self, run: list[Publication], now: float) -> None:
         client = self.client
         first = client.incoming.received + 1
@@ -167,6 +174,10 @@ class StandIns(Quiet):
         items = sum(held.items for held in pieces)
         self.journal.holes += items
         self.core.note(now, f"custody lost: {items} publications of publisher {source[0]:016x}")
+
+    def skip(self, source: Source, held: Held) -> bool:
+        stand_in = self.working.get(source)
+        return stand_in is not None and stand_in.skip(held)
 
     def _ready(self, now: float) -> None:
         for stand_in in list(self.working.values()):

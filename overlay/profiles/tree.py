@@ -45,6 +45,7 @@ from overlay.feeding.staging import Staging
 from overlay.handover.commands import HandoverCommands
 from overlay.handover.flush import Flush
 from overlay.handover.handover import Handovers
+from overlay.journal.custody_limits import CustodyLimits
 from overlay.journal.group_homes import GroupHomes
 from overlay.journal.groups import Groups
 from overlay.journal.holding import Holding
@@ -84,10 +85,13 @@ from overlay.tree.leave import Leave
 from overlay.tree.listing import TreeListing
 from overlay.tree.missing import MissingBrokers
 from overlay.tree.neighbours import Neighbours
+from overlay.tree.returned import ReturnedSides
 from overlay.tree.router import TreeRouter
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.sync import Sync
 from overlay.tree.tombstones import Tombstones
+
+REPLAY_S = 0.5  # from the first word that something is stranded
 
 
 def feeding(
@@ -134,7 +138,16 @@ def durable(
     homes.given_up = reports.given_up
     homes.alone = lambda: bool(homes.core.settings.tree.neighbours) and not homes.core.peers
     groups, newest = Groups(readers, homes), LastValues(readers, reports.census, addresses)
-    return journal, holding, stand_ins, streams, readers, homes, groups, newest, commands
+    limits = CustodyLimits(journal, holding, stand_ins)
+    return journal, holding, stand_ins, limits, streams, readers, homes, groups, newest, commands
+
+
+def _replay_soon(on_disk: tuple[Behaviour, ...], publications: Publications) -> None:
+    """Sides that are met anew take nothing newer before a replay: others need not wait for it."""
+    for holding in [one for one in on_disk if isinstance(one, Holding)]:
+        holding.replay.first_s = REPLAY_S
+        holding.replay.holds_back = False
+        holding.replay.missing = lambda: publications.adopted is not None or not publications.whole()
 
 
 class Tree(NamedTuple):
@@ -170,12 +183,13 @@ def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]
     return Tree(handshake, neighbours, softs, sync, census, join, edges, announcements, router, publications)
 
 
-def _losses(tree: Tree, attachments: Attachments) -> tuple[MissingBrokers, Tombstones]:
+def _losses(tree: Tree, attachments: Attachments) -> tuple[MissingBrokers, Tombstones, ReturnedSides]:
     missing = MissingBrokers(tree.sync, tree.edges.side)
     attachments.missing = missing.brokers
     attachments.beyond = tree.edges.beyond
     missing.changed.append(attachments.tell_missing)
-    return missing, Tombstones(tree.router, tree.publications, missing)
+    tombstones = Tombstones(tree.router, tree.publications, missing)
+    return missing, tombstones, ReturnedSides(tree.router, tree.publications)
 
 
 def _healing(tree: Tree, moves: Moves, leave: Leave) -> tuple[Granting, Healing]:
@@ -283,7 +297,7 @@ def tree_broker(
     requests = Requests(attachments, router)
     migration = Migration(router.advertisements, publications, attachments)
     leave = Leave(join, sync, attachments, router)
-    missing, tombstones = _losses(tree, attachments)
+    missing, *lost = _losses(tree, attachments)
     listing = TreeListing(core, join, router)
     reports = Reports(census, neighbours.members, listing, publications, attachments)
     news = News(listing, readiness, attachments)
@@ -303,7 +317,7 @@ def tree_broker(
     first = (handshake, neighbours, neighbours.members, neighbours.staged, softs, census, join, edges)
     links = (*first, *_healing(tree, moves, leave), moves)
     known = (announcements, router.advertisements, router.subscriptions)
-    tables = (neighbourhoods, missing, *known, router, tombstones)
+    tables = (neighbourhoods, missing, *known, router, *lost)
     log = DeliveryLog(settings.delivery_log, publications)
     moving = handing_over(census, handshake, attachments)
     clients = (log, attachments, requests, migration, *moving, *on_disk, *fed_by)
@@ -318,6 +332,7 @@ def tree_broker(
     core.assemble(
         (*links, *tables, publications, *mesh, *clients, *channels, *relocating, leave, *answers, sync)
     )
+    _replay_soon(on_disk, publications)
     moves.bans.leave_tree = leave.leave
     core.leave = moves.leave
     core.drain = attachments.drain

@@ -90,6 +90,7 @@ class TreeRouter(Quiet):
         self.subscriptions = subscriptions
         self.sources: Counter[Source] = advertisements.sources
         self.on_gone: list[Callable[[Source], None]] = []
+        self.placed: Callable[[Advertisement], None] = lambda item: None  # it is new, or its home is another
         # Which links the matching groups are served by.
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
         self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
@@ -158,6 +159,7 @@ class TreeRouter(Quiet):
 
     def _placed(self, advertisement: Advertisement) -> None:
         """Who knows this publisher's name hears it anew with that of another broker."""
+        self.placed(advertisement)
         homes = {item.home for item in self.advertisements.of_publisher(advertisement.publisher)}
         if len(homes) > 1 or advertisement.moves:
             self.subscriptions.generation += 1

@@ -18,6 +18,7 @@ from overlay.journal.stream_session import StreamDeliveries
 from overlay.journal.streams import Streams
 from overlay.journal.writing import Writer
 from overlay.links.settling import Settling
+from overlay.tree.returned import ReturnedSides
 
 Replacement = tuple[Any, str, Any]
 
@@ -120,7 +121,13 @@ def settled_before_in_stream() -> list[Replacement]:
     return [(StreamDeliveries, "hold", eager)]
 
 
+def newer_before_stranded() -> list[Replacement]:
+    """A side that is met anew takes whatever comes: what is stranded becomes a duplicate."""
+    return [(ReturnedSides, "link_up", lambda self, session, now: None)]
+
+
 DISK_MUTANTS = {
+    "newer-before-stranded": newer_before_stranded,
     "sources-not-kept": sources_not_kept,
     "given-before-on-disk": given_before_on_disk,
     "settled-before-in-stream": settled_before_in_stream,

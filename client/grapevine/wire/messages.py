@@ -97,6 +97,7 @@ SHARED_LISTS = 2  # from this version on one list of subscriptions may stand for
 
 DURABLE, TRACED = 1, 2
 EXTENDED = 4  # `extension` holds at least one block
+REPLAYED = 32  # by its first broker, after everything older of its publisher that is not settled
 ASKS = 16  # a request: its publisher wants to hear at once if nobody is there to answer
 RESENT = 8  # sent again after a break: route as new, a duplicate only at a local delivery
 
