@@ -55,6 +55,7 @@ class Contacts(Protocol):
     def tell(self, node: RingNode, message: Message) -> bool: ...
     def connected(self, node: RingNode) -> bool: ...
     def dead(self, node: RingNode) -> bool: ...
+    def redial(self, node: RingNode, now: float) -> None: ...
     def seeds(self) -> tuple[Session, ...]: ...
 
 
@@ -259,6 +260,10 @@ class Membership(Quiet):
             return
         if state.hop is not None:
             if state.hop.broker != self.me.broker:
+                if self.contacts.dead(state.hop):
+                    self.contacts.redial(
+                        state.hop, now
+                    )  # who is on the ring knows better than we, who are not
                 self._ask(state.hop, self.me.position, self._join_by, now)
             return
         if any(self._taken(node) for node in (state.node, *state.successors[:1])):
