@@ -260,10 +260,8 @@ class Membership(Quiet):
             return
         if state.hop is not None:
             if state.hop.broker != self.me.broker:
-                if self.contacts.dead(state.hop):
-                    self.contacts.redial(
-                        state.hop, now
-                    )  # who is on the ring knows better than we, who are not
+                if self.contacts.dead(state.hop):  # who is on the ring knows better than we, who are not
+                    self.contacts.redial(state.hop, now)
                 self._ask(state.hop, self.me.position, self._join_by, now)
             return
         if any(self._taken(node) for node in (state.node, *state.successors[:1])):
