@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from grapevine.filters import EVERYTHING
+from grapevine.wire.messages import Subscription
 from overlay.core import Core
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings
@@ -14,6 +16,7 @@ from overlay.tree.peer import Peer
 from overlay.tree.table import Change, Table
 
 KEY = (1, 1)
+WORD = Subscription(9, 1, 9, (9,), EVERYTHING)
 
 
 @pytest.fixture
@@ -31,11 +34,11 @@ def neighbour(core: Core, number: int, *, linked: bool, synced: bool, ever: bool
 
 def told_by_both(
     core: Core, old: dict[str, bool], new: dict[str, bool]
-) -> tuple[Table[str], Peer, Peer, Change]:
-    table: Table[str] = Table()
+) -> tuple[Table[Subscription], Peer, Peer, Change]:
+    table: Table[Subscription] = Table()
     first, second = neighbour(core, 1, **old), neighbour(core, 2, **new)
-    table.learn(KEY, "word", first)
-    _, change = table.learn(KEY, "word", second)
+    table.learn(KEY, WORD, first)
+    _, change = table.learn(KEY, WORD, second)
     return table, first, second, change
 
 
@@ -70,24 +73,24 @@ def test_what_a_neighbour_no_longer_says_is_anothers_to_say(
     core: Core, new: dict[str, bool], yields: bool
 ) -> None:
     """Its link has come back and its tables are in, its SyncDone is not: that may wait for us."""
-    table: Table[str] = Table()
+    table: Table[Subscription] = Table()
     old, other = neighbour(core, 1, **SYNCED), neighbour(core, 2, **new)
-    entry, _ = table.learn(KEY, "word", old)
+    entry, _ = table.learn(KEY, WORD, old)
     old.begin_sync()
     assert not table.outdated(old)
     old.tables_received = True
-    assert (table.learn(KEY, "word", other)[1] is Change.MOVED) == yields
+    assert (table.learn(KEY, WORD, other)[1] is Change.MOVED) == yields
     assert table.outdated(old) == ([entry] if yields else [])
 
 
 def test_a_word_that_is_said_again_stands(core: Core) -> None:
-    table: Table[str] = Table()
+    table: Table[Subscription] = Table()
     old, other = neighbour(core, 1, **SYNCED), neighbour(core, 2, **SYNCED)
-    table.learn(KEY, "word", old)
-    table.learn(KEY, "word", other)
+    table.learn(KEY, WORD, old)
+    table.learn(KEY, WORD, other)
     old.begin_sync()
     old.tables_received = True
-    table.learn(KEY, "word", old)
+    table.learn(KEY, WORD, old)
     assert not table.outdated(old) and table.by_key[KEY].source is old
 
 
@@ -97,27 +100,27 @@ def test_a_leavers_word_is_its_heirs(
     core: Core, state: dict[str, bool], heir: bool, yields: bool, gone: bool
 ) -> None:
     """Anybody else may repeat what was heard from us, and what is held for the leaver goes to the heirs."""
-    table: Table[str] = Table()
+    table: Table[Subscription] = Table()
     leaver, new = neighbour(core, 1, **BROKEN if gone else SYNCED), neighbour(core, 2, **state)
     leaver.paused, leaver.heirs = True, (new.id,) if heir else (3,)
-    table.learn(KEY, "word", leaver)
-    assert (table.learn(KEY, "word", new)[1] is Change.MOVED) == yields
+    table.learn(KEY, WORD, leaver)
+    assert (table.learn(KEY, WORD, new)[1] is Change.MOVED) == yields
 
 
 def test_a_neighbour_that_goes_has_no_say_any_more(core: Core) -> None:
-    table: Table[str] = Table()
+    table: Table[Subscription] = Table()
     fresh, leaver = neighbour(core, 1, **FRESH), neighbour(core, 2, **SYNCED)
     leaver.paused = True
-    table.learn(KEY, "word", fresh)
-    assert table.learn(KEY, "word", leaver)[1] is Change.SAME
+    table.learn(KEY, WORD, fresh)
+    assert table.learn(KEY, WORD, leaver)[1] is Change.SAME
     assert table.by_key[KEY].source is fresh
 
 
 def test_a_late_word_of_the_old_side_does_not_end_that_of_the_new(core: Core) -> None:
     """While a broker moves; the new side's link has not said SyncDone yet, and would yield otherwise."""
-    table: Table[str] = Table()
+    table: Table[Subscription] = Table()
     old, new = neighbour(core, 1, **SYNCED), neighbour(core, 2, **FRESH)
     table.takes_over = lambda before, after: (before, after) == (old, new)
-    table.learn(KEY, "word", new)
-    assert table.learn(KEY, "word", old)[1] is Change.SAME
+    table.learn(KEY, WORD, new)
+    assert table.learn(KEY, WORD, old)[1] is Change.SAME
     assert table.by_key[KEY].source is new

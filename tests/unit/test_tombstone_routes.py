@@ -110,7 +110,7 @@ def test_a_side_whose_word_counts_from_now_on_waits_for_what_overlaps_it(router:
     assert entry.source is old and new.shadows == 1
     confirm(advertisements.announcements)
     assert new.sync_pending == 0
-    advertisements._retract(entry, other, 0.0)  # it has restarted, and knows nothing any more
+    advertisements.retract(entry, other, 0.0)  # it has restarted, and knows nothing any more
     advertisements.on_unadvertise(old, Unadvertise(9, 1), 0.0)
     assert entry.source is new and new.sync_pending == 1
     confirm(advertisements.announcements)
