@@ -33,6 +33,7 @@ from overlay.coordinate.reconfigure_commands import ReconfigureCommands
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.handover.handover import Handovers
+from overlay.journal.custody_limits import CustodyLimits
 from overlay.journal.holding import Holding
 from overlay.journal.journal import Journal, Opened
 from overlay.journal.no_streams import NoStreams
@@ -118,7 +119,9 @@ def keeping(
     if opened is None:
         return ()
     journal = Journal(settings.journal, opened)
-    return journal, Holding(journal, planes), StandIns(journal, router, readiness), NoStreams(WITHOUT_STREAMS)
+    holding, stand_ins = Holding(journal, planes), StandIns(journal, router, readiness)
+    limits = CustodyLimits(journal, holding, stand_ins)
+    return journal, holding, stand_ins, limits, NoStreams(WITHOUT_STREAMS)
 
 
 def placing_users(
