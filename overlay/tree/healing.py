@@ -8,7 +8,9 @@ either: nobody goes round a broker that is there for the other side.
 A neighbour in whose place others come is *gone round*. Its stream is held, and what it told stands until who
 lies on the way to the home by now (the edges say who) tells it; of that one the word counts at once, but its
 publications wait in the held stream behind the older ones. When it has said SyncDone all that is held goes to
-it, oldest first, unless it is for others still missing: that remains held. At the child everything is behind
+it, oldest first, unless it is for others still missing: that remains held. (Of equal subscriptions behind it
+only one was told here. So while some who were below it are away, all that it ever told is held for them, also
+after another has come back and tells it.) At the child everything is behind
 the new parent then, and the old one is given up; so it is at a parent that comes back and finds its child
 elsewhere. Otherwise it is given up after `healing.heal_s`, or comes back before.
 """
@@ -17,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from grapevine.filters import Filter
+from grapevine.wire import decode_attributes
 from grapevine.wire.edges import Edge
 from grapevine.wire.messages import Hello, Refuse
 from overlay.behaviour import Quiet, Status
@@ -47,6 +51,8 @@ class Healing(Quiet):
         self.healed = 0
         self._final: dict[Peer, Peer] = {}  # gone -> when this one has said SyncDone, nothing is left there
         self._together: dict[Peer, float] = {}  # gone -> until when the others are waited for
+        self._not_back: dict[Peer, set[int]] = {}  # gone -> who was below it and is not back yet
+        self._told: dict[Peer, list[Filter]] = {}  # gone -> what it had told
         self._seeking: Peer | None = None  # the parent in whose place another is sought
         self._dialled: Edge | None = None
         self._since = 0.0
@@ -233,10 +239,35 @@ class Healing(Quiet):
             self._final[gone] = peer
             gone.heirs = (peer.id,)
         elif gone not in self._together:
+            self._cover(gone)
             self._together[gone] = now + TOGETHER_S
             self.core.timers.at(now + TOGETHER_S, self._end_together)
         self.router.next_hop_override[peer] = gone
         self.router.subscriptions.generation += 1
+
+    def _cover(self, gone: Peer) -> None:
+        below = self.edges.children.get(gone.id, set()) - {self.core.id}
+        self._not_back[gone] = {broker for broker in below if not self.edges.by_broker[broker].gone}
+        subscriptions = self.router.subscriptions
+        told = self.router.covered[gone] = subscriptions.matcher()
+        self._told[gone] = [entry.item.filter for entry in subscriptions.table.of(gone)]
+        for number, filter in enumerate(self._told[gone]):
+            told.add(number, filter, 0)
+            subscriptions.mentions.add(filter)
+
+    def _uncover(self, gone: Peer) -> None:
+        """Nobody who was below it can be missed any more."""
+        if self.router.covered.pop(gone, None) is not None:
+            del self._not_back[gone]
+            for filter in self._told.pop(gone):
+                self.router.subscriptions.mentions.remove(filter)
+            self.router.subscriptions.generation += 1
+
+    def _arrived(self, gone: Peer, peer: Peer) -> None:
+        if gone in self._not_back:
+            self._not_back[gone].discard(peer.id)
+            if not self._not_back[gone]:
+                self._uncover(gone)
 
     def _tells(self, broker: int, home: int) -> bool:
         """Whether what is at this home is on the side of this neighbour by now."""
@@ -283,6 +314,7 @@ class Healing(Quiet):
         if not isinstance(gone, Peer) or self.gone.get(gone.id) is not gone:
             return
         self._forget_covered(gone, peer, now)
+        self._arrived(gone, peer)
         self._hand_on(gone, {peer})
         self.healed += 1
         took = round(now - self._since, 3) if self.join.parent is peer else None
@@ -306,11 +338,13 @@ class Healing(Quiet):
         for peer in takers:
             del override[peer]
         waiting = {peer for peer, held in override.items() if held is gone}
+        told = self.router.covered.get(gone)
 
         def send(one: Unsettled) -> list[Peer]:
             sides = self.router.sides(one.publication.attributes)
             hops = [peer for peer in takers & sides if peer.incoming is not one.record.incoming]
-            if gone in sides or not waiting.isdisjoint(sides):
+            wanted = gone in sides or not waiting.isdisjoint(sides)
+            if wanted or (told is not None and told.groups(decode_attributes(one.publication.attributes))):
                 hops.append(gone)
             for hop in hops:
                 hop.out.exclude([one.publication], one.names)
@@ -328,6 +362,7 @@ class Healing(Quiet):
         del self.gone[peer.id]
         self._final.pop(peer, None)
         self._together.pop(peer, None)
+        self._uncover(peer)
         peer.paused, peer.tells, peer.heirs = False, None, ()
         self.router.subscriptions.generation += 1
 

@@ -96,6 +96,8 @@ class TreeRouter(Quiet):
         self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
         self.next_hop_override: dict[Remote, Remote] = {}  # who takes a leaver's place -> the leaver
         self.lost: dict[Peer, Burial] = {}  # sides with tombstones
+        # Neighbours that are gone round, with all that they had told: some of it stood for others as well.
+        self.covered: dict[Peer, Matcher] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -105,7 +107,7 @@ class TreeRouter(Quiet):
     # --- where next -----------------------------------------------------------------------------------
 
     def hops(self, side: Side | None, content: Attributes) -> Hops:
-        if self.lost:
+        if self.lost or self.covered:
             return self._with_tombstones(side, content)
         if self.in_plane is not None:
             return self.in_plane(side, content)
@@ -113,7 +115,8 @@ class TreeRouter(Quiet):
         return self.choose(side, remote.groups(content)) if len(remote) else NOBODY
 
     def _with_tombstones(self, side: Side | None, content: Attributes) -> Hops:
-        """What is appended to a lost side's stream is cut at the end of the drain."""
+        """What is appended to a lost side's stream is cut at the end of the drain; what is on that of
+        one that is gone round waits for those who are not back."""
         groups, living = self.subscriptions.groups, []
         source = getattr(side, "session", None)
         lost = {
@@ -132,6 +135,7 @@ class TreeRouter(Quiet):
             peers, queues = self.in_plane(side, content)
         else:
             peers, queues = self.choose(side, living) if living else NOBODY
+        lost |= {gone: None for gone, told in self.covered.items() if told.groups(content)}
         streams = [peer for peer in lost if peer not in peers]
         if queues is not None:  # not one for each of `peers`: what candidates would carry is counted by them
             queues = (*queues, *(peer.out.queue for peer in streams))

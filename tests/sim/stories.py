@@ -10,7 +10,7 @@ from grapevine.wire.messages import Message
 from overlay.core import Core
 from overlay.outbox import Kept
 from overlay.profiles import tree_broker
-from overlay.settings import CoreSettings, LinkSettings, OverlaySettings, TreeSettings
+from overlay.settings import CoreSettings, HealingSettings, LinkSettings, OverlaySettings, TreeSettings
 from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
 from tools.simulator.network import End
@@ -41,7 +41,7 @@ class Onlooker:
 
 
 class Story(Simulation):
-    """b0 - b1 - b2 - ..., each the parent of the next; 10 ms from host to host."""
+    """b0 - b1 - b2 - ..., each the parent of the next (or of `fanout` others); 10 ms from host to host."""
 
     def __init__(
         self,
@@ -50,12 +50,14 @@ class Story(Simulation):
         delta: int = 1,
         ordered: bool = True,
         routing: str = "advertisements",
+        fanout: int = 1,
+        healing: HealingSettings | None = None,
     ) -> None:
         scenario = Scenario(
             "story",
             brokers=Brokers(
                 count=brokers,
-                fanout=1,
+                fanout=fanout,
                 candidates=1,
                 delta=delta,
                 ordered=ordered,
@@ -65,6 +67,7 @@ class Story(Simulation):
             clients=Clients(publishers=0, subscribers=0),
             network=Wires(latency="constant", scale_s=0.01, jitter_s=0.0, skew_s=0.0),
             links=LINKS,
+            healing=healing or HealingSettings(),
         )
         super().__init__(scenario, 0)
 

@@ -26,10 +26,9 @@ BARS_S = {"killed": 5.0, "silent": 15.0}
 
 
 def tree(directory: Path) -> Overlay:
-    """With the intervals that links have by default, and healing. Without covering, as the how-to says: of two
-    equal subscriptions behind the dead broker only one would be known, and what the other misses not told."""
+    """With the intervals that links have by default, and healing."""
     links = {"ping_s": 2.0, "redial_s": 0.5, "greet_s": 2.0}
-    overlay = Overlay(directory, links=links, healing={"after_s": 2.0}, tree={"covering": False})
+    overlay = Overlay(directory, links=links, healing={"after_s": 2.0})
     overlay.start("up")
     for name, parent in (("middle", "up"), ("beside", "up"), ("left", "middle"), ("right", "middle")):
         overlay.start(name, parent)

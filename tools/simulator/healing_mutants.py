@@ -34,7 +34,13 @@ def _held_is_forgotten() -> list[Replacement]:
     return [(Healing, "_hand_on", hand_on)]
 
 
+def _covered_is_forgotten() -> list[Replacement]:
+    """Only what the one that is gone round tells still is held, not what stood for others as well."""
+    return [(Healing, "_cover", lambda self, gone: None)]
+
+
 HEALING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "healing-root-grants-while-dialling": _grants_while_it_dials,
     "healing-held-forgotten": _held_is_forgotten,
+    "healing-covered-forgotten": _covered_is_forgotten,
 }
