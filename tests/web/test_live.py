@@ -304,6 +304,28 @@ def test_a_dead_broker_is_red_in_time_and_stays_when_it_is_forgotten(fed: Fed, t
     assert tab("grapevine.model.events.some(e => e.kind === 'back' && e.broker === 'b7')")
 
 
+def test_a_tree_that_heals_is_seen(tmp_path: Path, tabs: Tabs) -> None:
+    """A broker in the middle dies for good: where those below it are now, and how they came there."""
+    links = {"ping_s": 0.5, "redial_s": 0.1, "greet_s": 1.0, "lost_after_s": 20.0}
+    with Overlay(tmp_path, links=links, healing={"after_s": 1.0}) as overlay:
+        for name, parent in (("b1", ""), ("b2", "b1"), ("b3", "b2"), ("b4", "b2")):
+            overlay.start(name, parent)
+        first = overlay["b1"]
+        with Served(tmp_path, keys=first.keys, broker=first.address) as served:
+            tab = tabs(served.url).ready()
+            parent = "grapevine.model.name(grapevine.model.byName.get('%s')?.parent)"
+            for below in ("b3", "b4"):
+                tab.until(f"{parent % below} === 'b2'", 15)
+            overlay["b2"].kill()
+            for below in ("b3", "b4"):
+                tab.until(f"{parent % below} === 'b1'", 20)
+                tab.until(f"grapevine.model.events.some(e => e.kind === 'healed' && e.broker === '{below}')")
+            tab.until("document.querySelector('#timeline').innerText.includes('gone round b2')")
+            kinds = {row["kind"] for row in pubctl(first.keys, first.address, "events")["rows"]}
+            assert {"parent.lost", "healed"} <= kinds
+            tab.shot("healed")
+
+
 def test_an_observers_key_changes_nothing_by_any_path(tmp_path: Path, tabs: Tabs) -> None:
     """Not even where the page was started with --actions."""
     from grapevine.client.keys import client_keys
