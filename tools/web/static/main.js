@@ -119,7 +119,7 @@ function empty() {
   }
   fill(place, lines); place.hidden = !lines.length; place.classList.toggle("low", Boolean(lines.length));
 }
-function blank(title, ...lines) { const place = $("empty"); fill(place, make("b", { text: title }), lines.map((text) => make("p", { text }))); place.hidden = false; }
+function blank(title, ...lines) { const place = $("empty"); place.classList.remove("low"); fill(place, make("b", { text: title }), lines.map((text) => make("p", { text }))); place.hidden = false; }
 
 // --- layouts -----------------------------------------------------------------------------------------
 function layouts() {
