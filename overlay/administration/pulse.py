@@ -85,6 +85,7 @@ class Pulse(Quiet):
 
     def _turn(self, said: dict[str, Any], links: list[Row]) -> None:
         """Parent, neighbours and their kinds; of other overlays the place on the ring or the segments."""
+        said = {**said, "channels": self.reports.channels()}
         place = tuple(repr(said.get(key)) for key in PLACES)
         shape = (*place, *((link[0], link[1]) for link in links))
         if shape != self._shape:

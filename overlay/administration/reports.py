@@ -79,6 +79,7 @@ class Reports(Quiet):
         self.behind: Callable[[Remote], list[str]] = census.behind
         self.waiting_for: Callable[[Client], Row | None] = lambda client: None  # set by profiles
         self.more_links: Callable[[], list[Row]] = list  # soft and candidate links
+        self.channels: Callable[[], Row | None] = lambda: None  # whom it serves results of channels
         reporters = {
             "broker": self.broker,
             "ping": lambda ask: {},
@@ -190,7 +191,9 @@ class Reports(Quiet):
         return {"total": self.core.events.last, "rows": [happened.row() for happened in found]}
 
     def topology(self, ask: Ask) -> Row:
-        return {**self.broker(ask), **self.links(ask)}
+        channels = self.channels()
+        more = {} if channels is None else {"channels": channels}
+        return {**self.broker(ask), **more, **self.links(ask)}
 
     def links(self, ask: Ask) -> Row:
         primary = [{**row, "kind": "primary"} for row in self.members.status()["peers"]]

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from grapevine.wire.channels import (
     BackendSubscribe,
@@ -45,6 +48,7 @@ WINDOW_MIN = 4_096
 PULL_BYTES = 4 << 20
 OWN_PULL_BYTES = 256 << 10
 SUBSCRIPTIONS_MAX = 10_000  # of one client
+TITLE_MAX = 40  # characters of a value in a picture
 
 
 class FrontEndSubscription:
@@ -99,6 +103,18 @@ class Wanted:
         self.fes: dict[FrontEndSubscription, None] = {}
         self.executed = executed  # the last execution that may have something for it
         self.pulling = 0  # the request under way
+
+    @property
+    def title(self) -> str:
+        """The channel with the values of its parameters, as a person would write it."""
+        fe = next(iter(self.fes), None)
+        if fe is None:
+            return ""
+        try:
+            values = msgspec.msgpack.decode(fe.parameters, type=dict[str, Any]).values()
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return fe.channel
+        return f"{fe.channel}({', '.join(str(value)[:TITLE_MAX] for value in values)})"
 
 
 class FrontEnd(Quiet):

@@ -9,6 +9,7 @@ new broker.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import msgspec
 
@@ -25,6 +26,7 @@ from overlay.handover.handover import Handovers, Outcome
 
 REPORT, DEPART = "balance.report", "balance.depart"
 ENTRIES = 2_000  # of each kind in a report
+SHOWN = 200  # back-end subscriptions in a picture
 STAYS = 1_000  # the last that did not go are remembered
 
 Knows = dict[str, tuple[int, int, int]]  # broker -> incarnation, numbers of changes
@@ -108,6 +110,16 @@ class Reporting(Quiet):
         self.subscribers.update(found)
         if self.front.own is not None:
             self.produced.update({str(be): total for be, total in self.front.own.produced.items()})
+
+    def picture(self) -> dict[str, object] | None:
+        """Of whom results come and to whom they go, for who draws it; None where nobody asks for any."""
+        wanted = self.front.wanted
+        if not wanted:
+            return None
+        shown = islice(wanted.values(), SHOWN)
+        backs = [{"name": one.title, "subscriptions": len(one.fes)} for one in shown]
+        subscribers = sum(1 for client in self.front.by_client if client.link is not None)
+        return {"backend": backs, "frontend": subscribers, "moved": self.handed_over}
 
     def _movable(self, client: object) -> bool:
         return isinstance(client, Client) and client.speaks(HandoverOffer) and not self.fixed(client)

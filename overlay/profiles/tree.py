@@ -327,6 +327,7 @@ def tree_broker(
     serves = disks is None and not coordinator
     reporting = Reporting(census, front, moving[1], addresses, location, serves)
     reporting.fixed = partial(_reads_streams, on_disk)
+    reports.channels = reporting.picture
     channels += [contact.sessions, contact]
     channels += _balancing(contact, reporting, attachments, settings.balancing if coordinator else None)
     core.assemble(

@@ -134,12 +134,12 @@ export function channels(model, width, height) { // back-end subscriptions, brok
   const ends = [];
   [...backs].forEach(([name, uses], n) => {
     const y = at(n, backs.size);
-    ends.push({ x: columns[0], y, text: name, sub: `${uses.length} brokers${uses[0][1].next_s !== undefined ? `, next run in ${Math.round(uses[0][1].next_s)} s` : ""}`, side: "left" });
+    ends.push({ x: columns[0], y, text: name, sub: `${uses.length} broker${uses.length === 1 ? "" : "s"}${uses[0][1].next_s !== undefined ? `, next run in ${Math.round(uses[0][1].next_s)} s` : ""}`, side: "left" });
     for (const [i, back] of uses) flows.push({ from: [columns[0], y], to: i, weight: back.subscriptions || 1 });
   });
   serving.forEach((i, n) => {
     const said = model.brokers.get(i).channels, y = at(n, serving.length);
-    ends.push({ x: columns[2], y, text: `${said.frontend ?? 0} subscribers`, sub: `F = ${Number(said.load ?? 0).toPrecision(3)}${said.moved ? `, ${said.moved} moved` : ""}`, side: "right" });
+    ends.push({ x: columns[2], y, text: `${said.frontend ?? 0} subscribers`, sub: [said.load !== undefined ? `F = ${Number(said.load).toPrecision(3)}` : "", said.moved ? `${said.moved} moved` : ""].filter(Boolean).join(", "), side: "right" });
     flows.push({ from: i, to: [columns[2], y], weight: said.frontend || 1 });
   });
   return { places, boxes: true, flows, ends, size: [width, height], links: false };
