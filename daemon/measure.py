@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.loop import Loop
+from daemon.memory import give_back
 from daemon.uplink import Uplink
 
 INTERVAL_S = 2.0
@@ -27,6 +28,7 @@ class Measures:
             import psutil  # 10 ms and 3 MB that nobody should wait for at the start
 
             self._process = psutil.Process()
+            give_back()
             self._process.cpu_percent()
         totals = self._totals()
         if self._before and now > self._at:

@@ -26,8 +26,17 @@ def keep_large_blocks() -> bool:
     return all(taken)
 
 
+def give_back() -> None:
+    """Call when what stays has been imported: that took some megabytes beside it."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):
+        pass  # another C library
+
+
 def calm_collector() -> None:
     """Call when everything that stays is there."""
     gc.collect()
+    give_back()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)

@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from overlay.core import Core
-from overlay.profiles.chord import from_start as _chord
-from overlay.profiles.onehop import from_start as _onehop
 from overlay.profiles.start import Start as Start
 from overlay.profiles.tree import from_start as _tree
 from overlay.profiles.tree import tree_broker as tree_broker
 
+
+def _chord(start: Start) -> Core:
+    from overlay.profiles.chord import from_start
+
+    return from_start(start)
+
+
+def _onehop(start: Start) -> Core:
+    from overlay.profiles.onehop import from_start
+
+    return from_start(start)
+
+
+# What a broker is not it does not import: three megabytes of a daemon that does nothing.
 PROFILES: dict[str, Callable[[Start], Core]] = {"tree": _tree, "chord": _chord, "onehop": _onehop}
 
 
