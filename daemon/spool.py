@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
 from typing import BinaryIO
@@ -19,6 +18,7 @@ from typing import BinaryIO
 from daemon.errors import Failure, next_step
 from daemon.logs import log
 from daemon.state import replace_file
+from grapevine.wire.digest import blake2b
 from overlay.feeding.spool import Held, SpoolError, StageKey
 
 OPEN_FILES = 256

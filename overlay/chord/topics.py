@@ -15,7 +15,6 @@ A topic's key is a hash of its text. Two topics with one key would share a tree 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -34,6 +33,7 @@ from grapevine.filters.topics import (
     topic_of,
 )
 from grapevine.wire import WireError, decode_attributes
+from grapevine.wire.digest import blake2b
 
 __all__ = ["Refusal", "Term", "Topic", "TopicKeys", "Unusable", "key_of", "terms_of", "topic_of", "topics_of"]
 

@@ -6,7 +6,7 @@ where the second one is introduced.
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from grapevine.wire.digest import blake2b
 
 
 def identify(name: str) -> int:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import msgspec
 
 from grapevine.errors import ParameterError
+from grapevine.wire.digest import blake2b
 
 ParameterValue: TypeAlias = str | float | int | bool
 TYPES = ("string", "double", "bigint", "boolean", "timestamp")
