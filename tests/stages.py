@@ -36,15 +36,15 @@ class Stage:
 # Tests that need Spark or a booted systemd are marked, wherever they stand, and have stages of their own.
 PLAIN = ("-m", "not spark and not nspawn")
 STAGES = (
-    Stage("setup", 180),
-    Stage("unit", 180, (*PLAIN, "tests/unit", "tests/paper")),
-    Stage("sim", 370, (*PLAIN, "tests/sim")),
-    Stage("model", 60, (*PLAIN, "tests/model")),
-    Stage("fuzz", 30, (*PLAIN, "tests/fuzz")),
-    Stage("system", 800, (*PLAIN, "tests/system"), tries=2),
-    Stage("spark", 360, ("-m", "spark", "tests"), tries=2),
-    Stage("browser", 360, ("tests/web",), tries=2),
-    Stage("nspawn", 60, ("-m", "nspawn", "tests"), tries=2),
+    Stage("setup", 120),
+    Stage("unit", 250, (*PLAIN, "tests/unit", "tests/paper")),
+    Stage("sim", 500, (*PLAIN, "tests/sim")),
+    Stage("model", 20, (*PLAIN, "tests/model")),
+    Stage("fuzz", 20, (*PLAIN, "tests/fuzz")),
+    Stage("system", 900, (*PLAIN, "tests/system"), tries=2),
+    Stage("spark", 340, ("-m", "spark", "tests"), tries=2),
+    Stage("browser", 200, ("tests/web",), tries=2),
+    Stage("nspawn", 50, ("-m", "nspawn", "tests"), tries=2),
 )
 
 
