@@ -118,9 +118,29 @@ def served(fed: Fed, tmp_path_factory: pytest.TempPathFactory, browser: object) 
         yield running
 
 
+LATE_S = 2.0  # two intervals
+NOTE_WHEN = """() => { const take = grapevine.model.takeEvent.bind(grapevine.model); grapevine.lags = [];
+  grapevine.model.takeEvent = (e) => {
+    grapevine.lags.push([e.kind, Date.now() / 1000 - e.t]); return take(e); }; }"""
+
+
 @pytest.fixture
 def tab(served: Served, tabs: Tabs) -> Tab:
-    return tabs(served.url).ready()
+    return noting(tabs(served.url).ready())
+
+
+def noting(tab: Tab) -> Tab:
+    """From now on the page notes how long after it happened it hears of an event."""
+    tab.page.evaluate(NOTE_WHEN)
+    return tab
+
+
+def in_time(tab: Tab, *kinds: str) -> None:
+    """Each of these has happened meanwhile, and the page knew within two intervals."""
+    lags: list[tuple[str, float]] = tab("grapevine.lags")
+    for kind in kinds:
+        found = [lag for each, lag in lags if each == kind]
+        assert found and max(found) <= LATE_S, (kind, lags)
 
 
 def averages(tab: Tab, since: float, column: int) -> dict[str, float]:
@@ -229,6 +249,7 @@ def test_a_publisher_moves_and_is_seen(fed: Fed, tab: Tab) -> None:
         15,
     )
     tab.until("Number(document.querySelector('#t-saved').innerText) >= 1", 10)
+    in_time(tab, "relocate.started", "relocate.settled")
 
 
 def test_a_broker_that_is_given_another_parent_is_seen(fed: Fed, tab: Tab) -> None:
@@ -246,6 +267,7 @@ def test_a_broker_that_is_given_another_parent_is_seen(fed: Fed, tab: Tab) -> No
         )
         tab.until(f"document.querySelector('#timeline').innerText.includes('moved below {to}')")
     assert {"move.started", "move.done"} <= {row["kind"] for row in fed.ask("events")["rows"]}
+    in_time(tab, "move.started", "move.done")
 
 
 def test_a_slow_client_is_named_with_its_subscription(fed: Fed, tab: Tab) -> None:
@@ -265,6 +287,7 @@ def test_a_slow_client_is_named_with_its_subscription(fed: Fed, tab: Tab) -> Non
         tab("grapevine.page.select({broker: grapevine.model.byName.get('b3').i})")
         tab.until("document.querySelector('#panel').innerText.includes('sleeper')")
         assert STOCK in tab.text("#panel") and "drop_oldest" in tab.text("#panel")
+        in_time(tab, "slow.began")
         assert "slow.began" in {row["kind"] for row in fed.ask("events", "--at", "b3")["rows"]}
         tab.shot("slow-client")
     finally:
@@ -295,6 +318,7 @@ def test_a_dead_broker_is_red_in_time_and_stays_when_it_is_forgotten(fed: Fed, t
     tab.until("document.querySelector('#timeline').innerText.includes('b7')")
     tab.until("grapevine.model.events.some(e => e.kind === 'link.lost' && e.fields.peer === 'b7')", 30)
     tab.until("['gone', 'no answer'].includes(grapevine.model.byName.get('b7')?.state)", 10)
+    in_time(tab, "link.lost")
     assert tab.text("#t-brokers") == "7"
     status = fed.ask("status")
     row = next(row for row in status["rows"] if row["name"] == "b7")
@@ -312,7 +336,7 @@ def test_a_tree_that_heals_is_seen(tmp_path: Path, tabs: Tabs) -> None:
             overlay.start(name, parent)
         first = overlay["b1"]
         with Served(tmp_path, keys=first.keys, broker=first.address) as served:
-            tab = tabs(served.url).ready()
+            tab = noting(tabs(served.url).ready())
             parent = "grapevine.model.name(grapevine.model.byName.get('%s')?.parent)"
             for below in ("b3", "b4"):
                 tab.until(f"{parent % below} === 'b2'", 15)
@@ -323,6 +347,7 @@ def test_a_tree_that_heals_is_seen(tmp_path: Path, tabs: Tabs) -> None:
             tab.until("document.querySelector('#timeline').innerText.includes('gone round b2')")
             kinds = {row["kind"] for row in pubctl(first.keys, first.address, "events")["rows"]}
             assert {"parent.lost", "healed"} <= kinds
+            in_time(tab, "parent.lost", "healed")
             tab.shot("healed")
 
 
