@@ -7,7 +7,7 @@ keeps its back-end subscriptions for a while: it comes back, or its subscribers 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -28,7 +28,7 @@ from grapevine.wire.channels import (
 )
 from grapevine.wire.driving import STATE, Plan
 from grapevine.wire.messages import Message
-from grapevine.wire.parameters import canonical, read_canonical, set_id, take_set
+from grapevine.wire.parameters import ParameterValue, canonical, read_canonical, set_id, take_set
 from overlay.behaviour import Quiet, Status
 from overlay.channels.executions import store_name
 from overlay.channels.interest import BackendSubscription
@@ -43,6 +43,7 @@ RESULTS_IN_ONE = 20_000  # of an Executed: about half a megabyte
 PIECE_BYTES = 1 << 20  # of a Pulled
 ROWS_IN_ONE = 16_384
 SETS_MAX = 1_000_000
+Values: TypeAlias = tuple[ParameterValue, ...]
 SAID_MAX = 200  # characters of a subscriber's own words that it hears again
 
 
@@ -147,12 +148,13 @@ class BackEnd(Quiet):
         except (msgspec.MsgspecError, UnicodeDecodeError):
             self._refuse(session, message, "parameter", '["parameters", "a map", ""]')
             return
+        values, be = self._set_of(channel, given, values, message)
         form = canonical(values)
-        be = set_id(channel.name, channel.version, form)
         if len(self.store.interest.by_be) >= SETS_MAX and be not in self.store.interest.by_be:
             self._refuse(session, message, "limit", f"{SETS_MAX} parameter sets are subscribed already")
             return
-        known = self.store.interest.enter(be, channel.name, channel.version, form)
+        first = self._executed(channel.name) + 1 + (channel.name in self.store.executions.plans)
+        known = self.store.interest.enter(be, channel.name, channel.version, form, first=first)
         if known is None:
             self._refuse(session, message, "limit", "another parameter set has the same id: change a value")
             return
@@ -165,6 +167,30 @@ class BackEnd(Quiet):
         executed = self._executed(channel.name)
         taken = msgspec.msgpack.encode({p.name: value for p, value in zip(channel.parameters, values)})
         self.tell(BackendSubscribed(message.request, "confirmed", be, after, executed, lost, taken), session)
+
+    def _set_of(
+        self, channel: Channel, given: dict[str, Any], values: Values, message: BackendSubscribe
+    ) -> tuple[Values, int]:
+        """The set with these values; for who goes on and came over from an earlier version, the one that it
+        has been in since then: that one has its results of before, and what was a default when it came."""
+        be = set_id(channel.name, channel.version, canonical(values))
+        if not (message.after or message.subscriber):
+            return values, be
+        for version, declared in sorted(self.store.catalog.declared.get(channel.name, {}).items()):
+            names = {parameter.name for parameter in declared}
+            try:
+                taken = take_set(declared, {name: value for name, value in given.items() if name in names})
+            except ParameterError:
+                continue
+            before = set_id(channel.name, version, canonical(taken))
+            found = self.store.interest.carried(before, channel.version, message.subscriber)
+            if found is None:
+                continue
+            there = read_canonical(channel.parameters, found.kept.form)
+            pairs = zip(channel.parameters, there, values)
+            if all(one == other for parameter, one, other in pairs if parameter.name in given):
+                return there, found.be
+        return values, be
 
     def _refuse(self, session: Session, message: BackendSubscribe, outcome: str, text: str) -> None:
         self.tell(BackendSubscribed(message.request, outcome, text=text), session)
@@ -191,7 +217,10 @@ class BackEnd(Quiet):
         after = min(after, fresh)
         oldest = next((execution for _, execution, _ in self._executions(known)), executed + 1)
         lost = max(oldest - execution_of(after) - 1, 0)
-        return (position(oldest - 1), lost) if lost else (after, 0)
+        if lost:
+            return position(oldest - 1), lost
+        # Nobody wanted the set for a while: these ran without it.
+        return after, max(known.kept.first - execution_of(after) - 1, 0)
 
     def on_unsubscribe(self, session: Session, message: BackendUnsubscribe, now: float) -> None:
         known = self.store.interest.by_be.get(message.be)
@@ -285,7 +314,7 @@ class BackEnd(Quiet):
                 form = canonical(take_set(new.parameters, given))
             except ParameterError:
                 continue
-            self.store.interest.replace(known, set_id(new.name, new.version, form), new.version, form, now)
+            self.store.interest.replace(known, new.version, form, now)
         self.troubled(new.name, "replaced", f"channel {new.name} has version {new.version} now")
 
     # --- what it looks like -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import msgspec
 
 from grapevine.errors import ChannelError
 from grapevine.wire.catalog import Channel, Dataset
+from grapevine.wire.parameters import Parameter
 
 DATASETS_MAX = 256
 CHANNELS_MAX = 1_024
@@ -23,6 +24,8 @@ class Catalog(msgspec.Struct):
     channels: dict[str, Channel] = msgspec.field(default_factory=dict)
     versions: dict[str, int] = msgspec.field(default_factory=dict)  # of dropped channels too
     generation: int = 0
+    # By channel and earlier version: what a subscriber that goes on gave was taken by these.
+    declared: dict[str, dict[int, tuple[Parameter, ...]]] = msgspec.field(default_factory=dict)
 
     def create(
         self, datasets: Iterable[Dataset], channels: Iterable[Channel], replace: bool = False
@@ -61,6 +64,8 @@ class Catalog(msgspec.Struct):
             known = self.channels.get(channel.name)
             if known is None or not known.same_as(channel):
                 version = self.versions[channel.name] = self.versions.get(channel.name, 0) + 1
+                if known is not None:
+                    self.declared.setdefault(channel.name, {})[known.version] = known.parameters
                 self.channels[channel.name] = msgspec.structs.replace(channel, version=version)
                 changed.append(channel.name)
         self.generation += bool(changed)
@@ -69,6 +74,7 @@ class Catalog(msgspec.Struct):
     def drop_channel(self, name: str) -> Channel:
         channel = self.channel(name)
         del self.channels[name]
+        self.declared.pop(name, None)
         self.generation += 1
         return channel
 

@@ -4,7 +4,8 @@ All brokers' wishes for one set are one back-end subscription (BAD 3.1). A set e
 *generation* and leaves with one; a plan names a generation, so that an execution that runs again runs for the
 same sets. A subscriber with a name keeps its set while it is away, by its cursor. When a channel is replaced
 its sets go over to the new version, if that takes their values: under another id, which knows where the
-results of before are.
+results of before are. Two that have the same values from then on stay two while they are wanted: each has
+results of its own behind it, that its subscribers may not have taken yet.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from grapevine.wire.parameters import set_id
 from overlay.channels.records import Records
 
 
@@ -25,6 +27,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     entered: int
     left: int = 0  # generation; 0: it is there
     earlier: tuple[tuple[int, int], ...] = ()  # (version, id) that it had before, the oldest first
+    first: int = 0  # the first execution that counts it, as far as that is known
 
 
 class Cursor(msgspec.Struct, array_like=True, gc=False):
@@ -50,6 +53,7 @@ class Interest:
     def __init__(self, records: Records) -> None:
         self.records = records
         self.by_be: dict[int, BackendSubscription] = {}
+        self.later: dict[int, int] = {}  # id under an earlier version -> the one of now
         self.generation = 0
         cursors = []
         for key, value in records.items():
@@ -58,6 +62,7 @@ class Interest:
                 kept = msgspec.msgpack.decode(value, type=Kept)
                 self.by_be[int(rest)] = BackendSubscription(int(rest), kept)
                 self.generation = max(self.generation, kept.entered, kept.left)
+                self._follow(int(rest), kept)
             elif kind == "cursor":
                 cursors.append((rest, msgspec.msgpack.decode(value, type=Cursor)))
         for rest, cursor in cursors:
@@ -66,7 +71,13 @@ class Interest:
                 known.cursors[subscriber] = cursor
 
     def enter(
-        self, be: int, channel: str, version: int, form: bytes, earlier: tuple[tuple[int, int], ...] = ()
+        self,
+        be: int,
+        channel: str,
+        version: int,
+        form: bytes,
+        earlier: tuple[tuple[int, int], ...] = (),
+        first: int = 0,
     ) -> BackendSubscription | None:
         """The set's subscription, in the table from now on; None if another set has this id."""
         known = self.by_be.get(be)
@@ -78,12 +89,20 @@ class Interest:
             return None
         if known is None or known.kept.left:
             self.generation += 1
-            kept = Kept(channel, version, form, self.generation, 0, earlier)
+            kept = Kept(channel, version, form, self.generation, 0, earlier, first)
             if known is None:
                 known = self.by_be[be] = BackendSubscription(be, kept)
             known.kept = kept
+            self._follow(be, kept)
             self.records.put(f"set/{be}", msgspec.msgpack.encode(kept))
         return known
+
+    def _follow(self, be: int, kept: Kept) -> None:
+        """Records come in any order: the one with the longest past is the one of now."""
+        for _, before in kept.earlier:
+            other = self.by_be.get(self.later.get(before, 0))
+            if other is None or other.kept.version <= kept.version:
+                self.later[before] = be
 
     def release(self, be: int, planned: int | None) -> None:
         """If nobody wants it any more it leaves; what a plan of an earlier generation needs stays on disk."""
@@ -97,22 +116,33 @@ class Interest:
         else:
             self.forget(be)
 
-    def replace(self, known: BackendSubscription, be: int, version: int, form: bytes, now: float) -> None:
+    def replace(self, known: BackendSubscription, version: int, form: bytes, now: float) -> None:
         """The set goes on as another one; the old id stays until the brokers that have it let go."""
-        kept, there = known.kept, self.by_be.get(be)
-        new = self.enter(be, kept.channel, version, form, (*kept.earlier, (kept.version, known.be)))
+        kept = known.kept
+        be = set_id(kept.channel, version, form)
+        if be in self.by_be:  # of another one that had other values before
+            be = set_id(kept.channel, version, form + known.be.to_bytes(8, "big"))
+        earlier = (*kept.earlier, (kept.version, known.be))
+        new = self.enter(be, kept.channel, version, form, earlier, kept.first)
         if new is None:
             return
-        if new is there and new.kept.earlier:  # two sets are one now: what each had before is not the other's
-            new.kept = msgspec.structs.replace(new.kept, earlier=())
-            self.records.put(f"set/{be}", msgspec.msgpack.encode(new.kept))
         new.brokers |= known.brokers
         for subscriber, cursor in list(known.cursors.items()):
             self.move_cursor(be, subscriber, cursor.position, now)
             self.drop_cursor(known.be, subscriber)
 
+    def carried(self, before: int, version: int, subscriber: str) -> BackendSubscription | None:
+        """Where a subscriber that goes on is now whose set had this id under an earlier version."""
+        known = self.by_be.get(self.later.get(before, 0))
+        if known is None or known.kept.version != version or known.kept.left:
+            return None
+        return known if not subscriber or subscriber in known.cursors else None
+
     def forget(self, be: int) -> None:
         known = self.by_be.pop(be)
+        for _, before in known.kept.earlier:
+            if self.later.get(before) == be:
+                del self.later[before]
         for subscriber in known.cursors:
             self.records.delete(f"cursor/{be}/{subscriber}")
         self.records.delete(f"set/{be}")

@@ -398,20 +398,87 @@ def test_values_that_a_new_version_does_not_take_end_the_subscription(town: Town
     assert ids(town, "ann", ann) == [5]
 
 
-def test_two_sets_that_become_one_lose_only_what_they_had_not_taken_before(town: Town) -> None:
+def test_two_sets_that_become_one_lose_nothing(town: Town) -> None:
+    """Who is there, who is behind and who is away: each has the rows of its own values of before."""
+    lows = {"ann": 11, "bob": 14, "eve": 13, "dan": 14}
     states = {}
-    for name, low in (("ann", 11), ("bob", 14)):
+    for name, low in lows.items():
         town.attach(name, "edge")
         states[name] = subscribe(town, name, low)
     publish(town, 12)
     town.drive()
     assert ids(town, "ann", states["ann"]) == [12] and ids(town, "bob", states["bob"]) == []
+    town.run(2.0)
+    town.cut("eve")
+    town.cut("dan")
+    publish(town, 14, 15)
+    town.drive()
     replace(town, Parameter("low", "bigint", snap=10))
     publish(town, 13)
     town.drive_version = 2
     town.drive()
-    assert ids(town, "ann", states["ann"]) == [13] == ids(town, "bob", states["bob"])
-    assert [state.parameters for state in states.values()] == [{"low": 10}] * 2
+    assert ids(town, "ann", states["ann"]) == [14, 15, 13] and ids(town, "bob", states["bob"]) == [15, 13]
+    assert states["ann"].parameters == states["bob"].parameters == {"low": 10}
+    replace(town, Parameter("low", "bigint", snap=10), sql="SELECT id FROM Reports WHERE id > :low AND 2 = 2")
+    publish(town, 16)
+    town.drive_version = 3
+    town.drive()
+    town.crash("back")
+    del town.sessions["driver"]
+    town.run(1.0)
+    town.start("back")
+    town.run(10.0)
+    for name, wanted in (("eve", [14, 15, 13, 16]), ("dan", [15, 13, 16])):
+        town.attach(name, "back", Session(name, 77))
+        assert ids(town, name, subscribe(town, name, lows[name])) == wanted
+    town.attach("new", "edge")
+    assert ids(town, "new", subscribe(town, "new", 14)) == []
+    publish(town, 17)
+    town.drive()
+    assert ids(town, "ann", states["ann"]) == [16, 17] == ids(town, "bob", states["bob"])
+
+
+def test_another_default_counts_for_who_comes_then(town: Town) -> None:
+    """Who was there goes on with what it was told, and has its rows of before."""
+    replace(town, Parameter("low", "bigint", default=5))
+    town.drive_version = 2
+    for name in ("ann", "bob"):
+        town.attach(name, "edge")
+    ann = town.sessions["ann"][0].channels.subscribe("Near", {}, None, town.now, 5.0)
+    town.run(0.1)
+    assert ann.confirmed and ann.parameters == {"low": 5}
+    publish(town, 4, 6)
+    town.drive()
+    replace(town, Parameter("low", "bigint", default=3))
+    town.drive_version = 3
+    bob = town.sessions["bob"][0].channels.subscribe("Near", {}, None, town.now, 5.0)
+    town.run(0.1)
+    publish(town, 4, 8)
+    town.drive()
+    assert ids(town, "ann", ann) == [6, 8] and ids(town, "bob", bob) == [4, 8]
+    assert (ann.parameters, bob.parameters) == ({"low": 5}, {"low": 3})
+
+
+def test_executions_without_a_set_that_nobody_wanted_are_told_as_lost(town: Town) -> None:
+    """A subscriber without a name is waited for half a minute, not for ever."""
+    session = town.attach("ann", "edge")
+    session.channels.kept = False
+    town.attach("bob", "edge")
+    ann, bob = subscribe(town, "ann", 0), subscribe(town, "bob", 1)
+    publish(town, 5)
+    town.drive()
+    assert ids(town, "ann", ann) == [5] == ids(town, "bob", bob)
+    town.cut("ann")
+    town.run(100.0)
+    for number in (6, 7):
+        publish(town, number)
+        town.drive()
+    session.channels.kept = False
+    town.attach("ann", "edge", session)
+    publish(town, 8)
+    town.drive()
+    assert ids(town, "ann", ann) == [8] and ann.lost == 2
+    assert ids(town, "bob", bob) == [6, 7, 8] and bob.lost == 0
 
 
 def test_another_filter_of_a_dataset_counts_at_once(town: Town) -> None:
