@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from shutil import rmtree
 from struct import Struct
+from struct import error as StructError
 
 import msgspec
 
@@ -152,6 +153,8 @@ class DiskResults:
                 if mark != MARK:
                     raise ResultsError(f"{path} is damaged: remove it, its execution is lost")
                 found = _index(content[begin : -_TAIL.size])
+            except (StructError, msgspec.MsgspecError):
+                raise ResultsError(f"{path} is damaged: remove it, its execution is lost") from None
             except OSError as error:
                 raise ResultsError(f"{path}: {next_step(error)}") from None
             self._remember(channel, execution, found)
@@ -177,6 +180,9 @@ class DiskResults:
                     rows += _rows(os.pread(file, length, offset))
             finally:
                 os.close(file)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            path = self._path(channel, execution)
+            raise ResultsError(f"{path} is damaged: remove it, its execution is lost") from None
         except OSError as error:
             raise ResultsError(f"{self.directory}: {next_step(error)}") from None
         return rows
@@ -187,9 +193,12 @@ class DiskResults:
             kept.remove(execution)
             self._indexes.pop((channel, execution), None)
             self._path(channel, execution).unlink(missing_ok=True)
+        for key in [each for each in self._growing if each[0] == channel and after < each[1] <= up_to]:
+            self._give_up(key)
         if not kept:
             self._kept.pop(channel, None)
-            rmtree(self.directory / channel, ignore_errors=True)
+            if not any(name == channel for name, _, _ in self._growing):  # of the next execution
+                rmtree(self.directory / channel, ignore_errors=True)
 
     def close(self) -> None:
         for key in list(self._growing):

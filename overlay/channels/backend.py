@@ -32,6 +32,7 @@ from grapevine.wire.parameters import ParameterValue, canonical, read_canonical,
 from overlay.behaviour import Quiet, Status
 from overlay.channels.executions import store_name
 from overlay.channels.interest import BackendSubscription
+from overlay.channels.results import ResultsError
 from overlay.channels.sessions import BackendSession, Handlers, Inside
 from overlay.channels.store import Store
 from overlay.core import Core
@@ -55,6 +56,7 @@ class BackEnd(Quiet):
         self.brokers: dict[int, BackendSession] = {}
         self.pulled_rows = self.pulled_bytes = self.pulls = 0
         self.produced: dict[int, int] = {}  # by back-end subscription: bytes of results in this life
+        self._damaged: set[str] = set()  # what was noted already
         self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
 
     def attach(self, core: Core) -> None:
@@ -281,7 +283,7 @@ class BackEnd(Quiet):
         for store, execution, at_the_time in self._executions(known):
             if not execution_of(after) <= execution <= up_to:
                 continue
-            for number, row in enumerate(self.store.results.read(store, execution, at_the_time), 1):
+            for number, row in enumerate(self._rows(store, execution, at_the_time), 1):
                 at = position(execution, number)
                 if at <= after:
                     continue
@@ -290,6 +292,16 @@ class BackEnd(Quiet):
                 found.append((at, row))
                 size += len(row)
         return found, max(after, position(up_to)), size
+
+    def _rows(self, store: str, execution: int, be: int) -> list[bytes]:
+        """A file that cannot be read costs its execution and nothing else."""
+        try:
+            return self.store.results.read(store, execution, be)
+        except ResultsError as error:
+            if str(error) not in self._damaged:
+                self._damaged.add(str(error))
+                self.core.note(self.core.now, f"results of {store}, execution {execution}: {error}")
+            return []
 
     def _executions(self, known: BackendSubscription) -> Iterator[tuple[str, int, int]]:
         """(where, execution, id at the time), rising: executions count on when a channel is replaced."""

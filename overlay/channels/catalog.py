@@ -34,9 +34,9 @@ class Catalog(msgspec.Struct):
         datasets, channels = list(datasets), list(channels)
         for dataset in datasets:
             known = self.datasets.get(dataset.name)
-            if known is not None and known != dataset and not replace:
+            if known is not None and not known.same_as(dataset) and not replace:
                 raise ChannelError(f"dataset {dataset.name} is there and differs: --replace, or another name")
-            if known is not None and known != dataset and known.columns != dataset.columns:
+            if known is not None and known.columns != dataset.columns:
                 raise ChannelError(f"dataset {dataset.name} has rows of other columns: drop it first")
             if dataset.name in self.channels:
                 raise ChannelError(f"{dataset.name} is a channel")
@@ -57,8 +57,10 @@ class Catalog(msgspec.Struct):
     def _put(self, datasets: list[Dataset], channels: list[Channel]) -> list[str]:
         changed = []
         for dataset in datasets:
-            if self.datasets.get(dataset.name) != dataset:
-                self.datasets[dataset.name] = dataset
+            there = self.datasets.get(dataset.name)
+            if there is None or not there.same_as(dataset):
+                since = self.generation + 1 if there is None else there.since
+                self.datasets[dataset.name] = msgspec.structs.replace(dataset, since=since)
                 changed.append(dataset.name)
         for channel in channels:
             known = self.channels.get(channel.name)

@@ -182,7 +182,9 @@ class DriverDesk(Quiet):
             if progress is not None and progress.executed >= commit.execution:
                 return False  # it is there already
             raise Refused("version", "this execution is not planned")
-        if not executions.commit(plan, commit.attempt, commit.pieces, commit.took_s, now):
+        if not executions.commit(
+            plan, commit.attempt, commit.pieces, commit.took_s, now, max(commit.late, 0)
+        ):
             raise Refused("missing", f"{commit.pieces} pieces were put, not all are here")
         if self.failures.pop(commit.channel, (0, ""))[0] >= FAILING:
             self.backend.troubled(commit.channel, "", "")
@@ -191,6 +193,8 @@ class DriverDesk(Quiet):
 
     def _failed(self, failed: Failed, now: float) -> bool:
         self._check(failed.lease)
+        if failed.channel not in self.store.catalog.channels:
+            return False
         count = self.failures.get(failed.channel, (0, ""))[0] + 1
         self.failures[failed.channel] = (count, failed.text)
         if count == FAILING:

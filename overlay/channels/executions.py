@@ -28,6 +28,7 @@ class Progress(msgspec.Struct, array_like=True, gc=False):
     rows: int = 0
     size: int = 0  # bytes
     took_s: float = 0.0
+    late: int = 0  # executions that were due and left out
 
 
 def store_name(channel: str, version: int) -> str:
@@ -126,21 +127,22 @@ class Executions:
             progress.cuts = ends
             self._note(channel.name)
 
-    def commit(self, plan: Plan, attempt: int, pieces: int, took_s: float, now: float) -> bool:
+    def commit(self, plan: Plan, attempt: int, pieces: int, took_s: float, now: float, late: int = 0) -> bool:
         """False: results are missing. The commit of the results is the decision; the rest follows from it."""
         store = store_name(plan.channel, plan.version)
         if not self.results.commit(store, plan.execution, attempt, pieces):
             return False
-        self._done(plan, took_s, now)
+        self._done(plan, took_s, now, late)
         return True
 
-    def _done(self, plan: Plan, took_s: float, now: float) -> None:
+    def _done(self, plan: Plan, took_s: float, now: float, late: int = 0) -> None:
         store = store_name(plan.channel, plan.version)
         progress = self.progress.setdefault(plan.channel, Progress())
         index = {be: e for be, e in self.results.index(store, plan.execution).items() if be != STATE}
         progress.executed = plan.execution
         progress.cuts = {name: end for name, _, end in plan.cuts if name in progress.cuts}
         progress.at, progress.took_s = now, took_s
+        progress.late += late
         progress.rows = sum(extent.rows for extent in index.values())
         progress.size = sum(extent.size for extent in index.values())
         self._note(plan.channel)
@@ -177,6 +179,8 @@ class Executions:
     def _trim(self, dataset: str, keep_s: float, now: float) -> None:
         """Rows that are old and that every execution has seen."""
         needed = self.log.end(dataset) + 1
+        for plan in self.plans.values():  # who runs it again is to see what it saw
+            now = min(now, plan.at) if any(name == dataset for name, _, _ in plan.cuts) else now
         for channel, progress in self.progress.items():
             if channel in self.catalog.channels and dataset in progress.cuts:
                 needed = min(needed, progress.cuts[dataset] + 1)

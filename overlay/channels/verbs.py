@@ -116,6 +116,7 @@ class ChannelVerbs(Quiet):
             feeds.begin(dataset, now)
         for name in [channel.name for channel in given.channels if channel.name in changed]:
             store.executions.begin(store.catalog.channels[name])
+            self.desk.failures.pop(name, None)
             if name in before:
                 self.desk.backend.replaced(before[name], store.catalog.channels[name], now)
         store.note_catalog()
@@ -133,6 +134,7 @@ class ChannelVerbs(Quiet):
         for known in held:
             store.interest.forget(known.be)
         store.executions.end(channel)
+        self.desk.failures.pop(name, None)
         store.note_catalog()
         self.desk.backend.troubled(name, "ended", f"channel {name} was dropped")
         self._answer(link, command, "ok", {"dropped": name})
@@ -186,6 +188,7 @@ class ChannelVerbs(Quiet):
             "rows": progress.rows,
             "bytes": progress.size,
             "took_s": progress.took_s,
+            "late": progress.late,
         }
 
     def _show(self, command: Command, now: float) -> dict[str, Any]:
@@ -241,13 +244,15 @@ class ChannelVerbs(Quiet):
         kept = store.results.executions(where)
         wanted = int(command.arguments.get("execution") or (kept[-1] if kept else 0))
         rows: list[dict[str, Any]] = []
+        size = 0
         for be in store.results.index(where, wanted) if wanted in kept else ():
             if be == STATE:
                 continue
             known = store.interest.by_be.get(be)
             form = msgspec.msgpack.decode(known.kept.form) if known is not None else None
             for row in store.results.read(where, wanted, be):
-                if len(rows) < ROWS_SHOWN:
+                size += len(row)
+                if len(rows) < ROWS_SHOWN and size < BYTES_SHOWN:
                     rows.append({"parameters": form, "row": msgspec.msgpack.decode(row)})
         return {"execution": wanted, "kept": kept, "rows": rows}
 

@@ -31,6 +31,16 @@ WAIT_MOST_S = 1.0
 SAY_S = 10.0
 
 
+class Clock:
+    """Seconds since 1970 that never jump: a wall clock that is set back would keep channels waiting."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._offset
+
+
 class Service:
     """`say` gets lines for people; `stopping` ends it."""
 
@@ -44,6 +54,7 @@ class Service:
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.client = client
+        self.clock = Clock()
         self.tables = Tables()
         self.executor = Executor(spark, self.tables)
         self.say = say
@@ -57,21 +68,21 @@ class Service:
         self._told: dict[str, str] = {}
 
     def run(self) -> None:
-        self.driver.start(time.time())
+        self.driver.start(self.clock())
         begun = False
         while not self.stopping():
             self._hand_out()
             deadline = self.driver.next_deadline()
-            wait_s = WAIT_MOST_S if deadline is None else min(max(deadline - time.time(), 0.0), WAIT_MOST_S)
+            wait_s = WAIT_MOST_S if deadline is None else min(max(deadline - self.clock(), 0.0), WAIT_MOST_S)
             try:
                 kind, task, value = self._answers.get(timeout=wait_s)
                 if kind == "answer":
-                    self.driver.answered(task, value, time.time())
+                    self.driver.answered(task, value, self.clock())
                 else:
-                    self.driver.done(task, value, time.time())
+                    self.driver.done(task, value, self.clock())
             except queue.Empty:
                 pass
-            self.driver.tick(time.time())
+            self.driver.tick(self.clock())
             if self.driver.lease and not begun:
                 begun = True
                 self.ready()

@@ -70,7 +70,7 @@ class Tables:
     """Several executions run at a time: a table is replaced, never changed."""
 
     def __init__(self) -> None:
-        self._held: dict[str, pa.Table] = {}
+        self._held: dict[str, tuple[int, pa.Table]] = {}  # which of that name it is, and its rows
         self._files: dict[tuple[int, str], tuple[Stamp, DataFrame]] = {}  # by session: views are a session's
         self._registered: dict[tuple[int, str], Stamp] = {}
         self._lock = threading.Lock()
@@ -82,19 +82,19 @@ class Tables:
 
         fresh = table_of(dataset, rows)
         with self._lock:
-            held = self._held.get(dataset.name)
-            if held is not None and held.schema == fresh.schema:
+            since, held = self._held.get(dataset.name, (0, None))
+            if held is not None and since == dataset.since and held.schema == fresh.schema:
                 fresh = pa.concat_tables([held, fresh])
             if len(fresh) and fresh[POSITION][0].as_py() < start:
                 fresh = fresh.filter(pc.greater_equal(fresh[POSITION], start))
-            self._held[dataset.name] = fresh
+            self._held[dataset.name] = (dataset.since, fresh)
             return len(fresh)
 
     def rows(self, dataset: Dataset, after: int, up_to: int) -> pa.Table:
         import pyarrow.compute as pc
 
-        held = self._held.get(dataset.name)
-        if held is None:
+        since, held = self._held.get(dataset.name, (0, None))
+        if held is None or since != dataset.since:
             held = table_of(dataset, ())
         position = held[POSITION]
         return held.filter(pc.and_(pc.greater(position, after), pc.less_equal(position, up_to)))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from grapevine.client.session.channels import _unpack
 from grapevine.client.session.comparing import Runs, compared, read_state
+from grapevine.client.session.driving import ROW_BYTES
 from grapevine.wire.driving import STATE
 
 ROWS = st.dictionaries(st.integers(1, 4), st.lists(st.integers(0, 3), max_size=6))
@@ -46,3 +47,12 @@ def test_nothing_new_is_nothing() -> None:
 def test_a_set_that_left_is_forgotten() -> None:
     first = compared({}, runs({7: [1]}, 1.0), [7], 1.0)
     assert compared(read_state(first[0][1]), [], [8], 2.0) == []
+
+
+def test_a_result_that_is_more_than_a_message_is_compared_in_parts() -> None:
+    many = [msgspec.msgpack.encode((1.0, {"id": i, "text": "x" * 100_000})) for i in range(100)]
+    first = dict(compared({}, [(7, many)], [7], 1.0))
+    assert max(map(len, first[STATE])) <= ROW_BYTES and len(first[STATE]) > 1
+    again = compared(read_state(first[STATE]), [(7, many[1:])], [7], 2.0)
+    ((_, (gone,)),) = [each for each in again if each[0] != STATE]
+    assert _unpack(gone).removed and _unpack(gone).row["id"] == 0

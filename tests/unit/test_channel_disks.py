@@ -10,7 +10,7 @@ from daemon.dataset_log import DiskDatasetLog
 from daemon.results import DiskResults
 from grapevine.wire.driving import FedRow
 from overlay.channels.dataset_log import DatasetLog, MemoryDatasetLog
-from overlay.channels.results import Extent, MemoryResults, Results
+from overlay.channels.results import Extent, MemoryResults, Results, ResultsError
 
 
 def row(number: int, size: int = 10) -> FedRow:
@@ -112,3 +112,35 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("daemon.results.os.statvfs", lambda path: Full())
     with pytest.raises(Exception, match="is full"):
         results.put("c@1", 1, 5, 0, [])
+
+
+def test_the_next_execution_goes_on_while_all_before_it_expire(tmp_path: Path) -> None:
+    results = DiskResults(tmp_path)
+    results.put("c@1", 1, 5, 0, [(3, [b"x"])])
+    results.commit("c@1", 1, 5, 1)
+    results.put("c@1", 2, 5, 0, [(3, [b"y"])])
+    results.drop("c@1", 1)
+    results.put("c@1", 2, 5, 1, [(3, [b"z"])])
+    assert results.commit("c@1", 2, 5, 2) and results.read("c@1", 2, 3) == [b"y", b"z"]
+
+
+def test_a_channel_that_is_dropped_leaves_no_half_of_an_execution(tmp_path: Path) -> None:
+    results = DiskResults(tmp_path)
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    results.put("c@1", 1, 5, 0, [(3, [b"x"])])
+    results.drop("c@1", 2**62)
+    assert not (tmp_path / "c@1").exists()
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+    results.put("c@1", 1, 5, 1, [(3, [b"y"])])
+    assert not results.commit("c@1", 1, 5, 2)
+
+
+@pytest.mark.parametrize("left", [0, 5, 20, -1])
+def test_a_damaged_file_is_named(tmp_path: Path, left: int) -> None:
+    results = DiskResults(tmp_path)
+    results.put("c@1", 1, 5, 0, [(3, [b"x" * 50])])
+    results.commit("c@1", 1, 5, 1)
+    path = tmp_path / "c@1" / "1.rows"
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ResultsError, match=r"1\.rows is damaged: remove it"):
+        DiskResults(tmp_path).read("c@1", 1, 3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from grapevine.client.session.driving import PUT_BYTES, Driver, Execute, KeepRows, split
 from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.channels import DriverAnswer
@@ -131,3 +133,58 @@ def test_pieces_fit_and_keep_the_order() -> None:
             joined.setdefault(be, []).extend(part)
     assert joined == {1: rows, 2: [b"y"]}
     assert list(split([])) == [[]]
+
+
+def test_a_catalog_that_did_not_come_is_asked_again() -> None:
+    crank = Crank()
+    crank.answer_all(serve=Serving(3, 1))
+    crank.answer_all(catalog=DriverAnswer(0, "failed", text="no answer in 60 s"))
+    crank.until(104.0)
+    crank.answer_all(serve=Serving(3, 1))
+    crank.answer_all(catalog=Listing(1, (REPORTS,), CHANNELS))
+    assert set(crank.driver.channels) == {"a", "b"}
+
+
+def test_a_dataset_that_was_dropped_and_made_again_is_another() -> None:
+    """Its positions begin anew: what is at hand of the one before is not to be taken for it."""
+    crank = Crank()
+    crank.serve()
+    crank.driver.positions["Reports"] = 500
+    again = msgspec.structs.replace(REPORTS, since=9)
+    crank.until(104.0)
+    crank.answer_all(serve=Serving(3, 2))
+    crank.answer_all(catalog=Listing(2, (again,), CHANNELS))
+    assert crank.driver.positions == {}
+
+
+def test_rows_of_a_dataset_that_is_another_now_are_not_counted() -> None:
+    crank = Crank()
+    crank.serve()
+    crank.until(110.0)
+    crank.answer_all(plan=answer(plan("a")), serve=Serving(3, 2))
+    listing = Listing(2, (msgspec.structs.replace(REPORTS, since=9),), CHANNELS)
+    crank.answer_all(sets=Sets((), False), catalog=listing)
+    crank.answer_all(rows=Rows((), 3, 1), sets=Sets((), False))
+    ((task, job),) = crank.driver.jobs
+    assert isinstance(job, KeepRows)
+    crank.driver.datasets["Reports"] = msgspec.structs.replace(REPORTS, since=11)
+    crank.driver.done(task, 0, crank.now)
+    assert crank.driver.positions == {} and not crank.driver.trouble
+
+
+def test_executions_that_are_left_out_are_told_with_the_next_one() -> None:
+    crank = Crank()
+    crank.serve()
+    crank.until(145.0)  # due at 110, 120, 130, 140
+    crank.answer_all(plan=answer(plan("a")), serve=Serving(3, 1))
+    crank.answer_all(sets=Sets((), False))
+    crank.answer_all(rows=Rows((), 3, 1), sets=Sets((), False))
+    crank.driver.done(crank.driver.jobs[0][0], 0, crank.now)
+    crank.until(145.2)
+    task, _ = next(each for each in crank.driver.jobs if isinstance(each[1], Execute))
+    crank.driver.done(task, [], crank.now)
+    crank.answer_all(put=True)
+    commit = decode_body(next(body for _, verb, body in crank.driver.asks if verb == "commit"), Commit)
+    assert commit.late == 3
+    crank.answer_all(commit=True)
+    assert crank.driver.late[commit.channel] == 0

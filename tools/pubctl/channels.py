@@ -34,6 +34,7 @@ COLUMNS = (
     Column("executed", right=True),
     Column("rows", "rows", count, right=True),
     Column("took_s", "took s", lambda value: f"{value:.2f}", right=True),
+    Column("late", right=True),
     Column("trouble"),
 )
 LOOK_S = 0.2

@@ -30,10 +30,15 @@ class Dataset(msgspec.Struct, frozen=True, array_like=True):
     key: tuple[str, ...] = ()
     keep_s: float = 3600.0
     file: str = ""
+    since: int = 0  # generation of the catalog: one that was dropped and made again is another
 
     @property
     def fed(self) -> bool:
         return bool(self.filter)
+
+    def same_as(self, other: Dataset) -> bool:
+        """But for when it was made."""
+        return msgspec.structs.replace(self, since=0) == msgspec.structs.replace(other, since=0)
 
 
 class Term(msgspec.Struct, frozen=True, array_like=True):

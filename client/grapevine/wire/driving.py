@@ -130,6 +130,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
     attempt: int
     pieces: int
     took_s: float = 0.0
+    late: int = 0  # executions since the last one that were due and left out
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True):

@@ -18,13 +18,17 @@ from grapevine.wire.driving import STATE
 Runs: TypeAlias = list[tuple[int, list[bytes]]]
 Before: TypeAlias = dict[int, list[bytes]]  # back-end subscription -> its rows, without the time
 
+PART_BYTES = 1 << 20
 _row = msgspec.msgpack.Decoder(tuple[float, msgspec.Raw]).decode
 _kept = msgspec.msgpack.Decoder(tuple[int, list[bytes]]).decode
 _encode = msgspec.msgpack.encode
 
 
 def read_state(rows: Iterable[bytes]) -> Before:
-    return dict(map(_kept, rows))
+    found: Before = {}
+    for be, part in map(_kept, rows):
+        found.setdefault(be, []).extend(part)
+    return found
 
 
 def compared(before: Before, runs: Runs, sets: Iterable[int], at: float) -> Runs:
@@ -35,13 +39,25 @@ def compared(before: Before, runs: Runs, sets: Iterable[int], at: float) -> Runs
     state: list[bytes] = []
     for be in sorted(sets):
         now, then = results.get(be, []), before.get(be, [])
-        if now:
-            state.append(_encode((be, now)))
+        state += [_encode((be, part)) for part in parts(now)]
         found = [_encode((at, msgspec.Raw(row))) for row in surplus(now, then)]
         found += [_encode((at, msgspec.Raw(row), True)) for row in surplus(then, now)]
         if found:
             delivered.append((be, found))
     return [(STATE, state), *delivered] if state else delivered
+
+
+def parts(rows: list[bytes]) -> list[list[bytes]]:
+    """So that none is too much for a message."""
+    found: list[list[bytes]] = []
+    size = 0
+    for row in rows:
+        if not found or size + len(row) > PART_BYTES:
+            found.append([])
+            size = 0
+        found[-1].append(row)
+        size += len(row)
+    return found
 
 
 def surplus(rows: list[bytes], others: list[bytes]) -> list[bytes]:

@@ -81,11 +81,6 @@ Step: TypeAlias = Question | Sleep | KeepRows | Execute
 Task: TypeAlias = Generator[Step, Any, None]
 
 
-class Late(NamedTuple):
-    executions: int = 0
-    failures: int = 0
-
-
 class Driver:
     def __init__(self, name: str, incarnation: int, positions: Mapping[str, int] | None = None) -> None:
         self.name = name
@@ -99,7 +94,7 @@ class Driver:
         self.datasets: dict[str, Dataset] = {}
         self.channels: dict[str, Channel] = {}
         self.positions: dict[str, int] = dict(positions or {})  # rows of datasets that are at hand
-        self.late: dict[str, int] = {}
+        self.late: dict[str, int] = {}  # executions that were left out, and not told yet
         self.executed: dict[str, int] = {}
         self.trouble: dict[str, str] = {}
         self.refused = ""  # why there is no lease
@@ -171,15 +166,17 @@ class Driver:
             self.refused, self.lease = "", serving.lease
             if serving.generation != self.generation:
                 answer = yield Question("catalog", None)
-                self._take(decode_body(answer.body, Listing))
+                if answer.outcome == "done":  # else it is asked with the next renewal
+                    self._take(decode_body(answer.body, Listing))
             yield Sleep(self._now + min(RENEW_S, POLL_S * 4))
 
     def _take(self, listing: Listing) -> None:
         self.generation = listing.generation
-        self.datasets = {dataset.name: dataset for dataset in listing.datasets}
+        before, self.datasets = self.datasets, {dataset.name: dataset for dataset in listing.datasets}
         self.channels = {channel.name: channel for channel in listing.channels}
-        for name in [each for each in self.positions if each not in self.datasets]:
-            del self.positions[name]
+        for name in list(self.positions):
+            if not _same(before.get(name), self.datasets.get(name)):
+                del self.positions[name]
         for name in self.channels:
             if self._of_channel.get(name) not in self._tasks:
                 self._of_channel[name] = self._begin(self._run_channel(name))
@@ -234,8 +231,10 @@ class Driver:
         where = (self.lease, plan.channel, plan.version, plan.execution, self.incarnation & 0x7FFFFFFF)
         for number, piece in enumerate(pieces):
             self._good((yield Question("put", Put(*where, number, piece))), also=("again",))
-        answer = yield Question("commit", Commit(*where, len(pieces), self._now - begun))
+        late = self.late.get(channel.name, 0)
+        answer = yield Question("commit", Commit(*where, len(pieces), self._now - begun, late))
         self._good(answer)
+        self.late[channel.name] = self.late.get(channel.name, 0) - late
         self.executed[channel.name] = plan.execution
 
     def _good(self, answer: DriverAnswer, also: tuple[str, ...] = ()) -> bytes:
@@ -279,9 +278,13 @@ class Driver:
                 continue
             self._fetching.add(name)
             try:
+                if (dataset := self.datasets.get(name)) is None:
+                    raise Interrupted(f"dataset {name} is gone")
                 asked = RowsAsk(name, self.positions.get(name, 0), up_to, PULL_BYTES)
                 rows = decode_body(self._good((yield Question("rows", asked))), Rows)
-                yield KeepRows(self.datasets[name], rows.rows, rows.through, rows.start)
+                yield KeepRows(dataset, rows.rows, rows.through, rows.start)
+                if not _same(dataset, self.datasets.get(name)):
+                    raise Interrupted(f"dataset {name} is another one now")
                 self.positions[name] = max(self.positions.get(name, 0), rows.through)
             finally:
                 self._fetching.discard(name)
@@ -306,6 +309,11 @@ def split(runs: Runs) -> Generator[Runs, None, None]:
         if part:
             piece.append((be, part))
     yield piece
+
+
+def _same(one: Dataset | None, other: Dataset | None) -> bool:
+    """Whether rows of one are rows of the other."""
+    return one is not None and other is not None and one.since == other.since
 
 
 def _first_line(error: Exception) -> str:

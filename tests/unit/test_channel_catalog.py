@@ -1,0 +1,247 @@
+"""What an administrator does to channels and datasets in use: replace, drop, look; and a disk that fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from grapevine.client.session import Session
+from grapevine.errors import ParameterError
+from grapevine.wire.driving import Failed
+from grapevine.wire.messages import Command
+from grapevine.wire.parameters import Parameter
+from overlay.channels.desk import DriverDesk
+from overlay.channels.results import ResultsError
+from overlay.channels.verbs import ChannelVerbs, Definitions
+from overlay.links.session import Kind
+from tests.town import CHANNEL, FEED, Town, founded, ids, publish, subscribe
+
+ADMIN = 9_999_999  # a link
+
+
+@pytest.fixture
+def town() -> Town:
+    return founded()
+
+
+def replace(
+    town: Town, *parameters: Parameter, sql: str = "SELECT id FROM Reports WHERE id > :low AND 1 = 1"
+) -> None:
+    """As `pubctl channel create --replace` asks for it."""
+    changed = msgspec.structs.replace(CHANNEL, sql=sql, parameters=parameters or CHANNEL.parameters)
+    text = msgspec.json.encode({"datasets": [], "channels": [changed]}).decode()
+    command(town, "channel.create", definitions=text, replace=True)
+
+
+def command(town: Town, verb: str, **arguments: Any) -> Any:
+    """What pubctl is answered."""
+    core, carried, told = town.cores["back"], town._carry, []
+
+    def carry(place: str, link: int, message: Any) -> None:
+        told.append(message) if link == ADMIN else carried(place, link, message)
+
+    town._carry = carry  # type: ignore[method-assign]
+    core.link_up(ADMIN, "admin", Kind.ADMIN, town.now)
+    core.receive(ADMIN, Command(1, verb, arguments), town.now)
+    town.run(0.1)
+    core.link_down(ADMIN, town.now)
+    town._carry = carried  # type: ignore[method-assign]
+    (answer,) = told
+    return answer.outcome, msgspec.json.decode(answer.body)
+
+
+def test_a_channel_that_is_replaced_goes_on(town: Town) -> None:
+    """Who is there, who is behind and who is away have every row of both versions, once."""
+    for name in ("ann", "bob", "eve"):
+        town.attach(name, "edge")
+    ann, bob, eve = (subscribe(town, name, 0) for name in ("ann", "bob", "eve"))
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == ids(town, "bob", bob) == ids(town, "eve", eve) == [1]
+    town.run(2.0)
+    town.cut("eve")
+    publish(town, 2)
+    town.drive()
+    assert ids(town, "ann", ann) == [2]
+    publish(town, 3)  # no execution of the old version sees it
+    replace(town)
+    town.drive_version = 2
+    plan = town.drive()
+    assert plan is not None and (plan.version, plan.execution) == (2, 3)
+    assert ids(town, "ann", ann) == [3] and ids(town, "bob", bob) == [2, 3]
+    town.attach("eve", "back", Session("eve", 77))
+    assert ids(town, "eve", subscribe(town, "eve", 0)) == [2, 3]
+    town.run(60.0)
+    assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 1, "the old one is gone"
+    town.crash("back")
+    for name in ("driver", "eve"):
+        del town.sessions[name]
+    town.run(1.0)
+    town.start("back")
+    town.run(10.0)
+    publish(town, 4)
+    town.drive()
+    assert ids(town, "ann", ann) == [4]
+
+
+def test_values_that_a_new_version_does_not_take_end_the_subscription(town: Town) -> None:
+    town.attach("ann", "edge")
+    town.attach("bob", "edge")
+    ann, bob = subscribe(town, "ann", 3), subscribe(town, "bob", 30)
+    replace(town, Parameter("low", "bigint", maximum=10))
+    assert ann.error is None and isinstance(bob.error, ParameterError) and "at most 10" in str(bob.error)
+    publish(town, 5)
+    town.drive_version = 2
+    town.drive()
+    assert ids(town, "ann", ann) == [5]
+
+
+def test_two_sets_that_become_one_lose_nothing(town: Town) -> None:
+    """Who is there, who is behind and who is away: each has the rows of its own values of before."""
+    lows = {"ann": 11, "bob": 14, "eve": 13, "dan": 14}
+    states = {}
+    for name, low in lows.items():
+        town.attach(name, "edge")
+        states[name] = subscribe(town, name, low)
+    publish(town, 12)
+    town.drive()
+    assert ids(town, "ann", states["ann"]) == [12] and ids(town, "bob", states["bob"]) == []
+    town.run(2.0)
+    town.cut("eve")
+    town.cut("dan")
+    publish(town, 14, 15)
+    town.drive()
+    replace(town, Parameter("low", "bigint", snap=10))
+    publish(town, 13)
+    town.drive_version = 2
+    town.drive()
+    assert ids(town, "ann", states["ann"]) == [14, 15, 13] and ids(town, "bob", states["bob"]) == [15, 13]
+    assert states["ann"].parameters == states["bob"].parameters == {"low": 10}
+    replace(town, Parameter("low", "bigint", snap=10), sql="SELECT id FROM Reports WHERE id > :low AND 2 = 2")
+    publish(town, 16)
+    town.drive_version = 3
+    town.drive()
+    town.crash("back")
+    del town.sessions["driver"]
+    town.run(1.0)
+    town.start("back")
+    town.run(10.0)
+    for name, wanted in (("eve", [14, 15, 13, 16]), ("dan", [15, 13, 16])):
+        town.attach(name, "back", Session(name, 77))
+        assert ids(town, name, subscribe(town, name, lows[name])) == wanted
+    town.attach("new", "edge")
+    assert ids(town, "new", subscribe(town, "new", 14)) == []
+    publish(town, 17)
+    town.drive()
+    assert ids(town, "ann", states["ann"]) == [16, 17] == ids(town, "bob", states["bob"])
+
+
+def test_another_default_counts_for_who_comes_then(town: Town) -> None:
+    """Who was there goes on with what it was told, and has its rows of before."""
+    replace(town, Parameter("low", "bigint", default=5))
+    town.drive_version = 2
+    for name in ("ann", "bob"):
+        town.attach(name, "edge")
+    ann = town.sessions["ann"][0].channels.subscribe("Near", {}, None, town.now, 5.0)
+    town.run(0.1)
+    assert ann.confirmed and ann.parameters == {"low": 5}
+    publish(town, 4, 6)
+    town.drive()
+    replace(town, Parameter("low", "bigint", default=3))
+    town.drive_version = 3
+    bob = town.sessions["bob"][0].channels.subscribe("Near", {}, None, town.now, 5.0)
+    town.run(0.1)
+    publish(town, 4, 8)
+    town.drive()
+    assert ids(town, "ann", ann) == [6, 8] and ids(town, "bob", bob) == [4, 8]
+    assert (ann.parameters, bob.parameters) == ({"low": 5}, {"low": 3})
+
+
+def test_a_damaged_file_costs_its_execution_and_nothing_else(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    results, read = town.disks.results, town.disks.results.read
+
+    def damaged(channel: str, execution: int, be: int) -> list[bytes]:
+        if execution == 1:
+            raise ResultsError("1.rows is damaged")
+        return read(channel, execution, be)
+
+    results.read = damaged  # type: ignore[method-assign]
+    for number in (1, 2):
+        publish(town, number)
+        town.drive()
+    assert ids(town, "ann", ann) == [2]
+
+
+def test_a_failing_channel_that_is_dropped_and_made_again_is_not_failing(town: Town) -> None:
+    desk = next(b for b in town.cores["back"].behaviours if isinstance(b, DriverDesk))
+    desk.failures["Near"] = (7, "no such column")
+    replace(town)
+    assert desk.failures == {}
+    desk.failures["Near"] = (7, "no such column")
+    assert command(town, "channel.drop", name="Near")[0] == "ok"
+    assert desk.failures == {} and not desk._failed(Failed(desk.lease, "Near", "gone"), town.now)
+
+
+def test_rows_that_an_open_plan_sees_stay(town: Town) -> None:
+    """Who runs it again long after sees what it saw."""
+    town.attach("ann", "edge")
+    subscribe(town, "ann", 0)
+    publish(town, 1)
+    store = next(b for b in town.cores["back"].behaviours if isinstance(b, DriverDesk)).store
+    channel = msgspec.structs.replace(store.catalog.channels["Near"], new=())
+    store.executions.progress["Near"].cuts = {}
+    assert store.executions.plan(channel, town.now) is not None
+    town.run(2 * FEED.keep_s)
+    assert store.log.start("Reports") == 1
+    store.executions._void("Near")
+    town.run(20.0)
+    assert store.log.start("Reports") == 2
+
+
+def test_another_filter_of_a_dataset_counts_at_once(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    session = town.sessions["publisher"][0]
+    verbs = next(b for b in town.cores["back"].behaviours if isinstance(b, ChannelVerbs))
+    publish(town, 1)
+    verbs.create(Definitions([msgspec.structs.replace(FEED, filter="class = 'other'")], []), True, town.now)
+    town.run(1.0)
+    publish(town, 2)
+    session.publish({"class": "other", "id": 3})
+    town.run(0.1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1, 3]
+
+
+def test_a_driver_that_dies_is_told_and_nothing_is_lost(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    town.run(20.0)
+    _, said = command(town, "channel.ls")
+    assert said["driver"] == "d/1" and said["driver_silent_s"] >= 20 and said["no_driver_for_s"] is None
+    assert said["channels"][0]["state"] == "ready"
+    publish(town, 2)
+    town.run(45.0)
+    _, said = command(town, "channel.ls")
+    assert said["driver"] is None and said["no_driver_for_s"] >= 5
+    assert said["channels"][0]["state"] == "no driver"
+    publish(town, 3)
+    town.drive()
+    assert ids(town, "ann", ann) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("given", [{"execution": "abc"}, {"execution": -5}, {"name": 7}, {}])
+def test_whatever_an_administrator_asks_is_answered(town: Town, given: dict[str, Any]) -> None:
+    for verb in ("channel.results", "dataset.show", "channel.show", "channel.drop", "dataset.drop"):
+        outcome, _ = command(town, verb, **{"name": "Near", "rows": "many", **given})
+        assert outcome in ("ok", "usage", "failed", "not-found"), verb
+        if verb == "channel.drop" and outcome == "ok":
+            break
+    assert command(town, "channel.create", definitions='{"datasets": [["D", "class = "]]}')[0] == "usage"
+    assert command(town, "channel.create", definitions="[")[0] == "usage"
