@@ -17,6 +17,7 @@ import msgspec
 import grapevine
 from tests.system.overlay import ROOT, Overlay, eventually
 
+STEPPING = ["tests.spark.stepping"]
 SHELTERS = "name,lat,lon\n" + "".join(f"s{n},{60 + n / 50},{24 + n / 40}\n" for n in range(10))
 FILE = '''
 [dataset.Reports]
@@ -73,6 +74,7 @@ class Cluster(Overlay):
         self.directory = directory
         self.names = brokers
         self.driver: subprocess.Popen[bytes] | None = None
+        self.stepping: Path | None = None  # where the driver says at which step it is
 
     def __enter__(self) -> Cluster:
         self.start("back", broker={"roles": ["broker", "backend"]})
@@ -117,7 +119,8 @@ class Cluster(Overlay):
 
     def start_driver(self, master: str = "local[2]") -> None:
         log = open(self.directory / "driver.log", "ab")  # noqa: SIM115 (the process keeps it)
-        command = [sys.executable, "-m", "tools.pubctl.main", "channel", "serve", "--master", master]
+        program = ["tools.pubctl.main"] if self.stepping is None else [*STEPPING, str(self.stepping)]
+        command = [sys.executable, "-m", *program, "channel", "serve", "--master", master]
         command += ["-b", self["back"].address]
         self.driver = subprocess.Popen(
             command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True

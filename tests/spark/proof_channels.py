@@ -1,30 +1,36 @@
 """`python -m tests.spark.proof_channels [--rounds 20]`: whoever takes part in executions is killed.
 
 Real daemons, a real driver, and real Spark: a standalone cluster of two workers. In each round one of driver,
-executor, back end and broker gets SIGKILL at a random moment of an execution and is started again, while
-reports go on. At the end every subscriber must have every report that is in the log, once and in order; one
-of them was away meanwhile, for at least 100 executions, and came back at another broker.
+executors, back end and broker gets SIGKILL at one of the steps of an execution (`stepping.STEPS`) and is
+started again: twenty rounds are each at each step. At the end every subscriber must have every report that is
+in the log, once and in order; one of them was away meanwhile, for at least 100 executions, and came back at
+another broker.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 import grapevine
 from tests.spark.channels import Cluster
 from tests.spark.cluster import Cluster as Spark
+from tests.spark.stepping import STEPS, Gate
 
 ENOUGH_S = 600.0
+WORKERS = 2
 WHO = ("driver", "executor", "back", "edge")
 AWAY = 100  # executions that somebody is away for
 
@@ -53,27 +59,6 @@ def log_of(cluster: Cluster) -> list[int]:
     return [row["attributes"]["id"] for row in rows]
 
 
-def strike(cluster: Cluster, spark: Spark, who: str) -> None:
-    if who == "driver":
-        cluster.stop_driver()
-        time.sleep(0.5)
-        cluster.start_driver(spark.url)
-    elif who == "executor":  # its worker starts another
-        for executor in spark.executors()[:1]:
-            executor.kill()
-    else:
-        cluster[who].kill()
-        time.sleep(random.uniform(0.1, 1.0))
-        cluster[who].start().ready()
-
-
-def rounds_of(rounds: int, chance: random.Random) -> list[str]:
-    """Everybody's turn comes as often."""
-    found = [WHO[number % len(WHO)] for number in range(rounds)]
-    chance.shuffle(found)
-    return found
-
-
 class Reports:
     def __init__(self, publisher: grapevine.Client) -> None:
         self.publisher = publisher
@@ -87,11 +72,55 @@ class Reports:
         self.publisher.flush(timeout=120)
 
 
+def strike(cluster: Cluster, spark: Spark, gate: Gate, who: str, step: str, reports: Reports) -> None:
+    """Executors are halted before a stage that somebody is to be killed in: else it would have ended."""
+    executors: list[psutil.Process] = []
+    while len(executors) < WORKERS:
+        time.sleep(0.2)
+        executors = spark.executors()
+    halted = executors if step == "running" else []
+    for each in halted:
+        each.suspend()
+    gate.want(step)
+    reports.send(10)
+    wait_for(gate.reached.exists, f"step {step}", 0.001)
+    if who == "driver":
+        cluster.stop_driver()
+    elif who == "executor":  # all of them; their workers start others
+        for each in executors:
+            each.kill()
+    else:
+        cluster[who].kill()
+    gate.go.touch()
+    for each in halted:
+        with suppress(psutil.NoSuchProcess):
+            each.resume()
+
+
+def revive(cluster: Cluster, spark: Spark, who: str) -> None:
+    if who == "driver":
+        cluster.start_driver(spark.url)
+    elif who != "executor":
+        cluster[who].start().ready()
+
+
+def rounds_of(rounds: int, chance: random.Random) -> list[tuple[str, str]]:
+    """Each at each step, in no order; again from the start if there are more rounds."""
+    found: list[tuple[str, str]] = []
+    while len(found) < rounds:
+        pairs = list(itertools.product(WHO, STEPS))
+        chance.shuffle(pairs)
+        found += pairs
+    return found[:rounds]
+
+
 def run(rounds: int, directory: Path, seed: int) -> dict[str, Any]:
     chance = random.Random(seed)
-    kills: Counter[str] = Counter()
+    struck: list[str] = []
+    gate = Gate(directory)
     with Cluster(directory / "brokers", "edge", "far") as cluster, Spark(directory / "spark") as spark:
         cluster.create()
+        cluster.stepping = directory
         cluster.start_driver(spark.url)
         with (
             cluster.client("back", "pub") as publisher,
@@ -108,17 +137,14 @@ def run(rounds: int, directory: Path, seed: int) -> dict[str, Any]:
             for each in readers:
                 each.start()
             reports = Reports(publisher)
-            for turn, who in enumerate(rounds_of(rounds, chance), 1):
-                reports.send(10)
-                time.sleep(chance.uniform(0.0, 3.0))
-                if who == "executor":
-                    wait_for(spark.executors, "an executor")
-                strike(cluster, spark, who)
-                kills[who] += 1
-                say(f"round {turn} of {rounds}: killed {who}")
-                if who in ("driver", "executor"):
-                    due = reports.count - 10
-                    wait_for(lambda due=due: len(readers[0].rows) >= due, f"executions after {who}")
+            for turn, (who, step) in enumerate(rounds_of(rounds, chance), 1):
+                due = reports.count
+                wait_for(lambda due=due: len(readers[0].rows) >= due, "the round before")
+                strike(cluster, spark, gate, who, step, reports)
+                struck.append(f"{who} {step}")
+                say(f"round {turn} of {rounds}: killed {who} at {step}: {STEPS[step]}")
+                time.sleep(chance.uniform(0.1, 1.0))
+                revive(cluster, spark, who)
             while (away := cluster.executed("Live") - left_at) < AWAY:
                 reports.send(1)
                 wait_for(lambda: len(readers[0].rows) >= reports.count, "one more execution")
@@ -138,7 +164,8 @@ def run(rounds: int, directory: Path, seed: int) -> dict[str, Any]:
     got = [[each for _, each in one.rows] for one in (*readers, late)]
     return {
         "rounds": rounds,
-        "kills": dict(kills),
+        "kills": Counter(each.split()[0] for each in struck),
+        "struck": sorted(set(struck)),
         "reports": reports.count,
         "fed_once": sorted(fed) == list(range(reports.count)),
         "away_executions": away,
@@ -150,11 +177,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def wait_for(goal: Any, what: str) -> None:
+def wait_for(goal: Any, what: str, every_s: float = 0.2) -> None:
     deadline = time.monotonic() + ENOUGH_S
     while not goal():
         assert time.monotonic() < deadline, f"not in {ENOUGH_S} s: {what}"
-        time.sleep(0.2)
+        time.sleep(every_s)
 
 
 def main(words: list[str]) -> int:
