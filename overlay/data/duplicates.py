@@ -8,10 +8,13 @@ link was lost comes after the advertisement has gone.
 Where a publisher's side may be lost and come back as another, that is not the end: what it published between
 may have been cut on the way, with nobody left to hear of it, and newer ones be here before it is sent again.
 Then it is too late for it, and it is no duplicate. So a publisher that has gone is remembered for a while,
-and of one that has come back the numbers between (a *hole*): what is dropped there was missed, and is cut.
+and of one that has come back the numbers between (a *hole*): what is dropped there was missed, and is cut. Who
+has subscribed since is owed nothing of it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 Source = tuple[int, int]  # (publisher, incarnation)
 
@@ -23,13 +26,14 @@ HOLES = 8  # of one publisher
 class LastSeen:
     """Ordered: `last` is the newest sequence number delivered here."""
 
-    __slots__ = ("gone", "holes", "last", "remembers")
+    __slots__ = ("gone", "holes", "last", "remembers", "serial")
 
     def __init__(self) -> None:
         self.last: dict[Source, int] = {}
         self.remembers = False
         self.gone: dict[Source, int] = {}  # the same of publishers that are not known any more, or not again
-        self.holes: dict[Source, list[tuple[int, int]]] = {}  # the numbers before and behind
+        self.holes: dict[Source, list[tuple[int, int, int]]] = {}  # the numbers before and behind, and when
+        self.serial: Callable[[], int] = lambda: 1  # subscriptions made later have a higher one
 
     def first(self, source: Source, sequence: int) -> bool:
         """Whether this is its first delivery here; it counts as delivered from now on."""
@@ -45,13 +49,14 @@ class LastSeen:
         if last and sequence > last:
             del self.gone[source]
             if sequence > last + 1:
-                self.holes.setdefault(source, []).append((last, sequence))
+                self.holes.setdefault(source, []).append((last, sequence, self.serial()))
                 del self.holes[source][:-HOLES]
         return last
 
-    def missed(self, source: Source, sequence: int) -> bool:
-        """Whether this was never here, although newer ones were."""
-        return any(before < sequence < behind for before, behind in self.holes.get(source, ()))
+    def missed(self, source: Source, sequence: int) -> int:
+        """If this was never here, although newer ones were: when these came. Else 0."""
+        holes = self.holes.get(source, ())
+        return max((when for before, behind, when in holes if before < sequence < behind), default=0)
 
     def forget(self, source: Source) -> None:
         last = self.last.pop(source, None)

@@ -50,6 +50,7 @@ NAMES_FEW = 3
 OFFER_MASK = 7
 Used = list[Sequence[Lane]]  # whom a batch goes to, fan by fan
 Stage = Callable[[Client, list[Publication], Settling, float], None]  # takes what a client has published
+WasOwed = Callable[[Sequence[Client], Publication, int], bool]
 Keep = Callable[[Client, list[Publication], int], tuple[list[Publication], Settling]]
 UNKNOWN = 32  # publications whose routes are looked for before they are handed out; memory stays warm
 
@@ -82,6 +83,7 @@ class Publications(Quiet):
         self.tag: Callable[[Client, list[Publication], float], None] | None = None
         self.traced: Callable[[Side, list[Publication], float], None] | None = None
         self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
+        self.was_owed: WasOwed = lambda clients, publication, when: True  # by those who had asked by then
         # Of these publishers something older may be owed to these sides; by the overlay.
         self.unheard: dict[Source, set[Remote]] = {}
         # Durable publications of a local publisher are kept: which are taken, and what settles them.
@@ -307,8 +309,9 @@ class Publications(Quiet):
         else:
             fan.pass_on(publication)
             self.duplicates += len(fan.clients)
-            if fan.clients and self.seen.holes and self.seen.missed(source, publication.sequence):
-                self._missed.append(publication)
+            if fan.clients and self.seen.holes and (when := self.seen.missed(source, publication.sequence)):
+                if self.was_owed(fan.clients, publication, when):
+                    self._missed.append(publication)
         if self.log is not None:
             self.log(side, publication, route, fresh, now)
 

@@ -117,6 +117,7 @@ class Streams(Quiet):
     def _subscribe(self, number: int, filter: Filter, gather: Gather, now: float) -> None:
         session = StreamSession(self.core, self.journal, number, now)
         key = self.registry.subscribe(session, filter, LABEL, gather, now)
+        session.subscriptions[LABEL] = key
         self.sessions[number] = (session, key)
         gather.start(now)
 
@@ -127,6 +128,7 @@ class Streams(Quiet):
     def end(self, stream: Stream, now: float) -> None:
         number = stream.body.number
         session, key = self.sessions.pop(number)
+        del session.subscriptions[LABEL]
         self.registry.unsubscribe(session, key, now)
         self.journal.keep(STREAM, encode_body(msgspec.structs.replace(stream.body, state="gone")))
         self.ends.pop(number, None)

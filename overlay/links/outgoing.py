@@ -277,6 +277,12 @@ class Outgoing:
         )
         self._rewind()
 
+    def report(self, which: Callable[[Publication], bool], reason: int) -> None:
+        """Of what is not settled, these count as cut although the peer may settle them yet."""
+        for wait in self.waits:
+            unsettled = self.between(max(wait.first, self.settled + 1), wait.last)
+            wait.record.cuts += cuts_of(filter(which, unsettled), reason)
+
     def _rewind(self) -> None:
         self._unsent = deque(chunk for chunk in self.retained if chunk.last > self.sent)
 

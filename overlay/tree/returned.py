@@ -8,11 +8,15 @@ the first broker, being told of the cut, begins one. Publishers that advertise l
 
 Nobody is asked: whether something is stranded only its first broker knows, and the way to it may be the one
 that was lost.
+
+A neighbour that has restarted knows who is behind it by now, not who was: one that it had lost may have come
+back elsewhere, even behind us. What was on its way to it is sent again, and settles for those that it knows; so
+what is durable counts as cut as well, and is replayed, for whoever is anywhere by then.
 """
 
 from __future__ import annotations
 
-from grapevine.wire.messages import Advertisement
+from grapevine.wire.messages import CUT_LINK_LOST, DURABLE, Advertisement, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.duplicates import Source
@@ -37,9 +41,16 @@ class ReturnedSides(Quiet):
         self.core = core
 
     def link_up(self, session: Session, now: float) -> None:
-        if isinstance(session, Peer) and not session.tables_epoch and self.ordered:
+        if not isinstance(session, Peer):
+            return
+        if session.tables_epoch not in (0, session.epoch):
+            self._restarted(session)
+        elif not session.tables_epoch and self.ordered:
             for source in self.router.sources:
                 self.unheard.setdefault(source, set()).add(session)
+
+    def _restarted(self, peer: Peer) -> None:
+        peer.out.report(_durable, CUT_LINK_LOST)
 
     def _placed(self, item: Advertisement) -> None:
         entry = self.router.advertisements.table.by_key.get((item.origin, item.serial))
@@ -61,3 +72,7 @@ class ReturnedSides(Quiet):
 
     def status(self) -> Status:
         return {"publishers": len(self.unheard)}
+
+
+def _durable(publication: Publication) -> bool:
+    return bool(publication.flags & DURABLE)

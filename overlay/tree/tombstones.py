@@ -19,15 +19,18 @@ handed on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from grapevine.filters import EVERYTHING
+from grapevine.filters.evaluate import matches
+from grapevine.wire import decode_attributes
 from grapevine.wire.draining import Accepted, AcceptedUpTo, Drain, Drained
 from grapevine.wire.limits import ACCEPTED
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
+from overlay.data.client import Client
 from overlay.data.duplicates import LastSeen, Source
 from overlay.data.path import Publications
 from overlay.gather import Gather
@@ -74,6 +77,7 @@ class Tombstones(Quiet):
         self.publications = publications
         self.seen: LastSeen = publications.seen
         self.seen.remembers = True  # who goes with a lost side may come back from another
+        publications.was_owed = self._was_owed
         self.missing = missing
         missing.changed.append(self._missing_changed)
         self.buried = 0  # sides so far
@@ -83,6 +87,7 @@ class Tombstones(Quiet):
 
     def attach(self, core: Core) -> None:
         self.core = core
+        self.seen.serial = core.serial
         core.on(Drain, self.on_drain)
         core.on(Accepted, self.on_accepted)
         core.on(Drained, self.on_drained)
@@ -187,6 +192,13 @@ class Tombstones(Quiet):
         them to somebody behind a side that was lost, here or elsewhere (the rule *tombstone-adopted*)."""
         if again := [publication for publication in publications if publication.flags & RESENT]:
             record.cuts += cuts_of(again, CUT_LINK_LOST)
+
+    def _was_owed(self, clients: Sequence[Client], publication: Publication, when: int) -> bool:
+        """Whether one of these had asked for it when newer ones came. What is replayed was mostly settled
+        before, and never went to those who have come since."""
+        content = decode_attributes(publication.attributes)
+        asked = (key for client in clients for key in client.subscriptions.values() if key[1] < when)
+        return any(matches(self.router.filter_of(key), content) for key in asked)
 
     def _missing_changed(self, now: float) -> None:
         self.publications.adopted = self._adopted if self.missing.brokers() else None

@@ -14,7 +14,8 @@ from overlay.settings import CoreSettings, HealingSettings, LinkSettings, Overla
 from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
 from tools.simulator.network import End
-from tools.simulator.scenario import Brokers, Clients, Scenario, Wires
+from tools.simulator.owed import Life
+from tools.simulator.scenario import Brokers, Clients, Durable, Scenario, Wires
 from tools.simulator.simulation import Simulation
 
 LINKS = LinkSettings(lost_after_s=5.0, ping_s=0.5, greet_s=1.0, redial_s=0.3)
@@ -52,6 +53,7 @@ class Story(Simulation):
         routing: str = "advertisements",
         fanout: int = 1,
         healing: HealingSettings | None = None,
+        durable: bool = False,
     ) -> None:
         scenario = Scenario(
             "story",
@@ -68,6 +70,7 @@ class Story(Simulation):
             network=Wires(latency="constant", scale_s=0.01, jitter_s=0.0, skew_s=0.0),
             links=LINKS,
             healing=healing or HealingSettings(),
+            durable=Durable() if durable else None,
         )
         super().__init__(scenario, 0)
 
@@ -89,13 +92,15 @@ class Story(Simulation):
     def run_for(self, seconds: float) -> None:
         self.world.run(self.world.now + seconds)
 
-    def client(self, name: str, *brokers: int) -> ClientHost:
+    def client(self, name: str, *brokers: int, stream: str = "") -> ClientHost:
+        """`stream`: what a durable subscription of its wants."""
         addresses = tuple(f"sim://b{number}" for number in brokers)
         random = self.world.stream(name)
         host = ClientHost(
             self.world, self.network, name, addresses, self.oracle, random=random, digest=self.digest
         )
         self.watcher.add_client(host)
+        host.durable_filter = parse(stream) if stream else None
         host.start()
         return host
 
@@ -123,7 +128,15 @@ class Story(Simulation):
 
     def received(self, host: ClientHost) -> list[int]:
         """The x of everything this client has, in the order of publication."""
-        had = self.oracle._had[host.index, host.life]
+        return self._had((host.index, host.life))
+
+    def in_stream(self, number: int = 1) -> list[int]:
+        """The same of the n-th stream that was made."""
+        self._collect_streams()
+        return self._had((-number, 0))
+
+    def _had(self, life: Life) -> list[int]:
+        had = self.oracle._had[life]
         return [int(self.oracle.publications[number].attributes["x"]) for number in had]
 
     def twin(self, name: str, candidate: int, *, delta: int = 1) -> tuple[BrokerHost, Onlooker]:

@@ -22,6 +22,7 @@ def test_durable(seed: int) -> None:
 # not rewritten is seen by tests/unit/test_journal_recovery.py.
 SEEN_AT = {
     "newer-before-stranded": 32,
+    "restarted-broker-believed": 33,
     "ack-before-sync": 0,
     "failed-sync-retried": 14,
     "cut-at-first-checksum": 1,

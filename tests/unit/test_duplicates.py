@@ -53,3 +53,13 @@ def test_without_sides_that_come_back_a_publisher_is_forgotten_with_its_advertis
     assert last.first(SOURCE, 4)
     last.forget(SOURCE)
     assert last.first(SOURCE, 2)
+
+
+def test_a_hole_says_when_it_was_made_so_that_later_subscriptions_are_owed_nothing_of_it() -> None:
+    last = seen(1, 4)
+    serials = iter((70, 80))
+    last.serial = lambda: next(serials)
+    for sequence in (9, 12):
+        last.forget(SOURCE)
+        assert last.first(SOURCE, sequence)
+    assert [last.missed(SOURCE, n) for n in (4, 5, 8, 9, 10, 12)] == [0, 70, 70, 0, 80, 0]

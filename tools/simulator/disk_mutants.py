@@ -126,7 +126,13 @@ def newer_before_stranded() -> list[Replacement]:
     return [(ReturnedSides, "link_up", lambda self, session, now: None)]
 
 
+def restarted_broker_believed() -> list[Replacement]:
+    """What it settles counts, although it has forgotten whom it had lost."""
+    return [(ReturnedSides, "_restarted", lambda self, peer: None)]
+
+
 DISK_MUTANTS = {
+    "restarted-broker-believed": restarted_broker_believed,
     "newer-before-stranded": newer_before_stranded,
     "sources-not-kept": sources_not_kept,
     "given-before-on-disk": given_before_on_disk,
