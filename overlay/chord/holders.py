@@ -104,6 +104,11 @@ class Holders:
         """We no longer copy there."""
         return RootCopy(0, self.membership.me, self.membership.me.position, True, False, ())
 
+    def dismiss(self) -> None:
+        """We are the root of nothing any more, and alive: nobody else would say that our copy is old."""
+        for node in self.nodes:
+            self.contacts.tell(node, self._void())
+
     def clear(self) -> None:
         self.nodes.clear()
         self.acknowledged.clear()

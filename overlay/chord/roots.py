@@ -113,13 +113,14 @@ class Roots(Quiet):
         return None if self.giving is None or self._left is not None else self.giving.node
 
     def nodes(self) -> Iterator[RingNode]:
-        """Whose death would be news: who is given topics, or was."""
+        """Whose death would be news: who is given topics, or was, and whose topics we would have then."""
         if self.giving is not None:
             yield self.giving.node
         if self.rest is not None:
             yield self.rest.node
         if self.left_to is not None:
             yield self.left_to
+        yield from self.copies
 
     def link_up(self, session: Session, now: float) -> None:
         self.holders.link_up(session)
@@ -413,6 +414,7 @@ class Roots(Quiet):
             return
         self.giving = None
         if self._left is not None:
+            self.holders.dismiss()
             self.reset()
             self.left_to = giving.node
             self._left(now)
