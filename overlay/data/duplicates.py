@@ -8,8 +8,8 @@ link was lost comes after the advertisement has gone.
 Where a publisher's side may be lost and come back as another, that is not the end: what it published between
 may have been cut on the way, with nobody left to hear of it, and newer ones be here before it is sent again.
 Then it is too late for it, and it is no duplicate. So a publisher that has gone is remembered for a while,
-and of one that has come back the numbers between (a *hole*): what is dropped there was missed, and is cut. Who
-has subscribed since is owed nothing of it.
+and of one that has come back the numbers between (a *hole*): what is dropped there was missed, and is cut.
+Who has subscribed since is owed nothing of it.
 """
 
 from __future__ import annotations

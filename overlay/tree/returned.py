@@ -10,8 +10,8 @@ Nobody is asked: whether something is stranded only its first broker knows, and 
 that was lost.
 
 A neighbour that has restarted knows who is behind it by now, not who was: one that it had lost may have come
-back elsewhere, even behind us. What was on its way to it is sent again, and settles for those that it knows; so
-what is durable counts as cut as well, and is replayed, for whoever is anywhere by then.
+back elsewhere, even behind us. What was on its way to it is sent again, and settles for those that it knows;
+so what is durable counts as cut as well, and is replayed, for whoever is anywhere by then.
 """
 
 from __future__ import annotations

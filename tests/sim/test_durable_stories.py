@@ -1,4 +1,4 @@
-"""Durable publications, brokers that come back elsewhere, and brokers that have forgotten who was behind them."""
+"""Durable publications where brokers come back elsewhere, or have forgotten who was behind them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tools.simulator.mutants import mutated
 
 def test_a_restarted_broker_does_not_settle_for_one_that_it_has_forgotten() -> None:
     """b4 is below b2, and has a stream; sent to b2 for it, publications of b1's publisher wait there. b0, in
-    the middle, dies before b2 gives b4 up; back again it waits for b3, until b2 says nothing of b4 any more. b4
-    is below b1 by now: what b1 sends b0 again is for nobody there."""
+    the middle, dies before b2 gives b4 up; back again it waits for b3, until b2 says nothing of b4 any more.
+    b4 is below b1 by now: what b1 sends b0 again is for nobody there."""
     story = Story(5, fanout=3, durable=True)
     story._addresses[4] = ("sim://b2",)
     story.begin()
