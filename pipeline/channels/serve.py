@@ -83,7 +83,7 @@ class Service:
             except queue.Empty:
                 pass
             self.driver.tick(self.clock())
-            if self.driver.lease and not begun:
+            if self.driver.lease and self.driver.generation >= 0 and not begun:
                 begun = True
                 self.ready()
                 self.say(f"drives {len(self.driver.channels)} channels")

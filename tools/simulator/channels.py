@@ -13,6 +13,8 @@ rows it was given, after some time. Judged at rest:
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -54,6 +56,17 @@ BALANCING = BalancingSettings(
     check_s=1.5, report_s=0.5, window_s=5.0,
 )  # fmt: skip
 CRANK_S = 0.03
+VERBS = {
+    "plan": "planning", "sets": "planned", "rows": "planned", "state": "planned", "put": "put",
+    "commit": "committing",
+}  # fmt: skip
+# Who dies at which step of an execution; three of them in a seed, all of them in six.
+STRIKING = list(
+    itertools.product(
+        ("driver", "back", "edge"), ("planning", "planned", "running", "put", "committing", "told")
+    )
+)
+STRIKES = 3
 LOWS = (0, 50, 100, 150, 1000)
 
 
@@ -93,6 +106,19 @@ class Reporter(Turning):
 
 
 class DriverApp(Turning):
+    """`aim` is who is to be killed, and at which step of an execution; `on_aim` does it."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.aim = ("", "")
+        self.on_aim: Callable[[str, str], None] = lambda who, step: None
+
+    def steps(self, executed: int) -> set[str]:
+        """Of the executions under way; `executed` were committed before this turn."""
+        found = {"running" for _, _, job in self._jobs if isinstance(job, Execute)}
+        found |= {VERBS[ask.message.verb] for _, ask in self._asks if ask.message.verb in VERBS}
+        return found | ({"told"} if sum(self.driver.executed.values()) > executed else set())
+
     def begin(self) -> None:
         self.driver = Driver(self.host.name, self.host.incarnation & 0xFFFFFF)
         self.rows: list[tuple[int, int]] = []  # (position, id) of the one dataset
@@ -103,6 +129,7 @@ class DriverApp(Turning):
     def turn(self) -> None:
         session, now = self.host.session, self.host.clock()
         assert session is not None
+        executed = sum(self.driver.executed.values())
         for task, ask in list(self._asks):
             if ask.answer is not None:
                 self._asks.remove((task, ask))
@@ -117,6 +144,10 @@ class DriverApp(Turning):
         jobs, self.driver.jobs = self.driver.jobs, []
         for task, job in jobs:
             self._jobs.append((self.host.world.now + self.random.uniform(0.0, 0.4), task, job))
+        who, step = self.aim
+        if step in self.steps(executed):
+            self.aim = ("", "")
+            self.host.world.after(0.0, lambda _: self.on_aim(who, step), None)  # what it asks is on its way
 
     def _do(self, job: Execute | KeepRows) -> Any:
         if isinstance(job, KeepRows):
@@ -235,6 +266,31 @@ class ChannelSimulation(Simulation):
         for _ in range(chance.randrange(3)):
             at = self.world.now + chance.uniform(1.0, self.scenario.seconds)
             self.world.at(at, self._replace, chance.choice((NEW, LIVE, DIRECT)))
+        chance = self.world.stream("striking")
+        for number in range(STRIKES):
+            aim = STRIKING[(self.world.seed * STRIKES + number) % len(STRIKING)]
+            self.world.at(self.world.now + chance.uniform(0.5, self.scenario.seconds), self._aim, aim)
+
+    def _aim(self, aim: tuple[str, str]) -> None:
+        (driver,) = (app for app in self.apps if isinstance(app, DriverApp))
+        driver.aim, driver.on_aim = aim, self._strike
+
+    def _strike(self, who: str, step: str) -> None:
+        """Whoever it is dies at this step of an execution, unless faults are over."""
+        others = [broker for broker in self.brokers[1:] if broker.up]
+        (driver,) = (app for app in self.apps if isinstance(app, DriverApp))
+        if self.faults.over:
+            return
+        if who == "driver":
+            struck = driver.host.up
+            driver.host.crash()
+            self.world.after(1.0, self.faults._client_restart, driver)
+        elif who == "back":
+            struck = self.brokers[0].up and self.faults._crash_if_allowed(self.brokers[0])
+        else:
+            chance = self.world.stream("struck")
+            struck = bool(others) and self.faults._crash_if_allowed(chance.choice(others))
+        self.watcher.crashes_by_step[f"{who}-{step}"] += struck
 
     def _replace(self, channel: Channel) -> None:
         broker = self.brokers[0]

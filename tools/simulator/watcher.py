@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from grapevine.wire.channels import DriverAsk
 from grapevine.wire.identity import identify
 from grapevine.wire.messages import KINDS, LeaveDone, Message, Publish
 from grapevine.wire.relocation import MigrationComplete
@@ -218,13 +219,13 @@ class Watcher:
 
     def fault_at(self, ends: list[End], handled: int = 0, crash: bool = False) -> None:
         """A fault falls on these connections: count the steps on their way, and the one just taken."""
-        steps = {kind for end in ends for kind in in_flight(end)}
+        steps = {step for end in ends for step in in_flight(end)}
         if handled:
-            steps.add(handled)
-        for kind in sorted(steps):
-            self.faults_by_step[NAMES[kind]] += 1
+            steps.add(NAMES[handled])
+        for step in sorted(steps):
+            self.faults_by_step[step] += 1
             if crash:
-                self.crashes_by_step[NAMES[kind]] += 1
+                self.crashes_by_step[step] += 1
 
     def crashed(self, broker: BrokerHost) -> None:
         """Call after the crash."""
@@ -234,7 +235,13 @@ class Watcher:
         self._attached[broker.index] = {}
 
 
-def in_flight(end: End) -> list[int]:
+def in_flight(end: End) -> list[str]:
     """Kinds of the messages on their way in both directions."""
     sides = (end, end.other) if end.other is not None else (end,)
-    return [message.kind for side in sides for _, message in side.flight if message is not None]
+    return [step_of(message) for side in sides for _, message in side.flight if message is not None]
+
+
+def step_of(message: Message) -> str:
+    """A driver's questions are one kind of message; which of them it is makes the step."""
+    name = NAMES[message.kind]
+    return f"{name}-{message.verb}" if isinstance(message, DriverAsk) else name
