@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POSITION = "__position"
+CHUNKS_MOST = 64
 NUMBERS = ("int", "bigint", "float", "double")
 Stamp = tuple[str, int, int]  # path, time and size of a file
 
@@ -87,6 +88,8 @@ class Tables:
                 fresh = pa.concat_tables([held, fresh])
             if len(fresh) and fresh[POSITION][0].as_py() < start:
                 fresh = fresh.filter(pc.greater_equal(fresh[POSITION], start))
+            if fresh[POSITION].num_chunks > CHUNKS_MOST:  # one for each fetch
+                fresh = fresh.combine_chunks()
             self._held[dataset.name] = (dataset.since, fresh)
             return len(fresh)
 

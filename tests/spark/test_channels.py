@@ -204,3 +204,30 @@ def test_odd_names_and_values(spark: Any, tmp_path: Path) -> None:
     assert first["found"] == [] and first["more"] == 62.0, "near a place that is null is nothing"
     last = msgspec.msgpack.decode(runs[2**63 + 3][0])[1]
     assert [each["the name"] for each in last["found"]] == ["a, b", "old `town`"]
+
+
+def test_places_and_times_that_are_none_stop_nobody(spark: Any) -> None:
+    """Of one report among many: it is near nothing, and the others come."""
+    found = read_text(FILE.replace("lon double", "lon double, at timestamp"), "odd.toml", {})
+    places = [(60.0, 24.0), (1e300, 24.0), (float("inf"), float("-inf")), (-1e13, 5e18), (60.01, 24.01)]
+    rows = [
+        {"id": at, "type": "fire", "lat": lat, "lon": lon, "at": lat * 1e9}
+        for at, (lat, lon) in enumerate(places)
+    ]
+    fed = tuple(
+        (at, FedRow(1, 1, at, "p", 9.0, encode_attributes(row), b"")) for at, row in enumerate(rows, 1)
+    )
+    tables = Tables()
+    for name in ("Reports", "Users"):
+        tables.keep(found.datasets[name], fed if name == "Reports" else (), 0)
+    channel = msgspec.structs.replace(
+        found.channels["Near"],
+        sql="SELECT r.id, r.at FROM Reports r WHERE r.type = :type AND near(r.lat, r.lon, :lat, :lon, :km)",
+    )
+    plan = Plan("Near", 1, 1, 1, 10.0, (("Reports", 0, 9),))
+    sets = {
+        be: canonical(take_set(channel.parameters, {"type": "fire", "lat": lat, "lon": 24.0}))
+        for be, lat in ((1, 60.0), (2, 95.0), (3, 1e308))
+    }
+    ((be, packed),) = Executor(spark, tables).run(Execute(channel, plan, sets, found.datasets))
+    assert be == 1 and [msgspec.msgpack.decode(row)[1]["id"] for row in packed] == [0, 4]

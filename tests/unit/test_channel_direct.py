@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from grapevine.client.session import Session
 from grapevine.filters.evaluate import matches
+from grapevine.wire import encode_attributes
 from grapevine.wire.catalog import Channel, Column, Comparison, Dataset, Direct, Term
+from grapevine.wire.columns import column_value
+from grapevine.wire.driving import FedRow
 from grapevine.wire.parameters import Parameter
-from overlay.channels.direct import filter_of
+from overlay.channels.direct import filter_of, typed
 from overlay.channels.verbs import ChannelVerbs
 from pipeline.channels.direct import direct
 from tests.town import Town, founded, publish
@@ -147,3 +150,13 @@ def test_the_driver_is_not_told_of_it() -> None:
     town.attach("driver", "back")
     listed = msgspec.msgpack.decode(town.ask("catalog", ()).body, type=Listing)
     assert [channel.name for channel in listed.channels] == ["Near"]
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), 1e300, -(2**63), 2**63 - 1, "now", True])
+def test_a_time_that_is_none_is_null_and_stops_nobody(value: Any) -> None:
+    """One publisher's odd attribute must not end the back end, which would read it again and again."""
+    assert column_value(value, "timestamp") is None
+    assert column_value(-62_135_596_800, "timestamp") == -62_135_596_800_000_000
+    dataset = Dataset("R", "true", (("id", "bigint"), ("at", "timestamp")))
+    row = FedRow(1, 1, 1, "p", 9.0, encode_attributes({"id": 7, "at": value}), b"")
+    assert typed(dataset, row) == {"id": 7}
