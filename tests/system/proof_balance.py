@@ -94,7 +94,12 @@ def main(words: list[str]) -> int:
     given = parser.parse_args(words)
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with tempfile.TemporaryDirectory() as directory:
-        found = run(given.subscribers, given.moves, Path(directory), given.seed)
+        try:
+            found = run(given.subscribers, given.moves, Path(directory), given.seed)
+        except BaseException:
+            for log in sorted(Path(directory).rglob("log")):
+                print(log.parent.name, *log.read_text().splitlines()[-20:], sep="\n  ", file=sys.stderr)
+            raise
     print(msgspec.json.encode(found).decode())
     return 0 if not found["wrong"] and found["cov_balanced"] <= found["alpha"] else 1
 
