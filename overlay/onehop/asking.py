@@ -19,7 +19,7 @@ from typing import NamedTuple
 from grapevine.filters.normal import Value
 from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.messages import CUT_LINK_LOST, DURABLE, Publication
-from grapevine.wire.onehop import Ask, Matched, Registered
+from grapevine.wire.onehop import Ask, Matched, Point, Registered
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.client import Client
@@ -32,6 +32,7 @@ from overlay.onehop.placing import Placing
 from overlay.onehop.policies import Policy, pick_matcher
 from overlay.onehop.publications import OneHopPublications
 from overlay.onehop.reporting import Reporting
+from overlay.onehop.sampling import Sampling
 from overlay.onehop.segments import Candidate
 from overlay.onehop.stage import Group, Homes, Slot, Source, Stage
 from overlay.onehop.values import values_of
@@ -59,10 +60,15 @@ class Asking(Quiet):
     name = "asking"
 
     def __init__(
-        self, cluster: Cluster, placing: Placing, reporting: Reporting, publications: OneHopPublications
+        self,
+        cluster: Cluster,
+        placing: Placing,
+        reporting: Reporting,
+        sampling: Sampling,
+        publications: OneHopPublications,
     ) -> None:
         self.cluster, self.placing, self.reporting = cluster, placing, reporting
-        self.publications = publications
+        self.sampling, self.publications = sampling, publications
         self.dimensions = cluster.table.dimensions
         self.ordered = publications.ordered
         publications.stage = self.stage
@@ -100,16 +106,18 @@ class Asking(Quiet):
             for publication in publications:
                 publication.flags &= ~DURABLE
         for publication in publications:
-            slot = Slot(publication, self._values(publication), group, stage, now)
+            values = self._values(publication)
+            slot = Slot(publication, values, group, stage, now)
             stage.add(slot)
-            if slot.values is None:
+            if values is None:
                 slot.matches = {}
                 stage.answered(slot)
             else:
-                self._choose(slot, slot.values, now)
+                self.sampling.see(values)
+                self._choose(slot, values, now)
         self._release(stage, now)
 
-    def _values(self, publication: Publication) -> Sequence[Value | None] | None:
+    def _values(self, publication: Publication) -> Point | None:
         """None: attributes that nobody can read match nothing."""
         try:
             return values_of(decode_attributes(publication.attributes), self.dimensions)

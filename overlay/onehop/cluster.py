@@ -65,9 +65,11 @@ class Cluster(Quiet):
         self._since: dict[int, float] = {}  # members that cannot be reached, and since when
         self._serving: set[int] = set()  # dispatchers that have acknowledged that we serve
         self._asked: set[int] = set()  # to acknowledge it
+        self.acknowledged: dict[int, int] = {}  # by member, the last stamp of an entry of ours
         self._reported_serving = False
         self._tick = 0
         self._written: tuple[str, ...] = ()
+        self._left: tuple[Entry, ...] = ()  # dispatchers, as written
         self._stamps = count(1)
 
     def attach(self, core: Core) -> None:
@@ -87,6 +89,10 @@ class Cluster(Quiet):
     def restore(self, rows: Mapping[str, bytes]) -> None:
         if (kept := rows.get("addresses")) is not None:
             self._kept = msgspec.json.decode(kept, type=tuple[str, ...])
+        if (left := rows.get("left")) is not None:
+            self._left = msgspec.json.decode(left, type=tuple[Entry, ...])
+            for entry in self._left:
+                self.table.merge(entry)
 
     @property
     def own(self) -> Entry:
@@ -117,6 +123,16 @@ class Cluster(Quiet):
         if addresses and addresses != self._written:
             self._written = addresses
             self.core.keep(self.keeps, "addresses", addresses)
+
+    def _write_left(self) -> None:
+        """Whoever has left for good cannot say it once more: durable publications wait for it at who did not
+        hear it, and of those that did all may restart meanwhile."""
+        nothing: tuple[()] = ()
+        entries = [e for e in self.table.entries.values() if e.state == LEFT and e.roles & DISPATCHER]
+        left = tuple(replace(e, segments=tuple(nothing for _ in e.segments)) for e in entries[-KEPT:])
+        if left != self._left:
+            self._left = left
+            self.core.keep(self.keeps, "left", left)
 
     # --- who is there ---------------------------------------------------------------------------------
 
@@ -233,11 +249,19 @@ class Cluster(Quiet):
             heard(session, now)
         if message.answer:
             self._serving.add(session.id)
+            self.acknowledged[session.id] = message.stamp
         elif message.stamp:
             session.tell(MemberMessage(message.stamp, self.own, True))
         for lane in session.every_lane():
             lane.touch()  # it flows from now on
         self._check_ready(now)
+
+    def stamp(self) -> int:
+        """Whoever acknowledges this one or a later one knows our entry as it is now."""
+        return next(self._stamps)
+
+    def ask_to_acknowledge(self, member: Member) -> None:
+        member.tell(MemberMessage(self.stamp(), self.own))
 
     def change(self, entry: Entry, now: float) -> None:
         """This member says something else of itself."""
@@ -258,6 +282,7 @@ class Cluster(Quiet):
                 news = True
                 if not is_gone(entry):
                     self._write()
+                self._write_left()
         if news:
             self._table_changed(now)
 
@@ -316,7 +341,7 @@ class Cluster(Quiet):
         for member in map(self.get, waiting):
             if member is not None and member.reachable and member.id not in self._asked:
                 self._asked.add(member.id)
-                member.tell(MemberMessage(next(self._stamps), self.own))
+                self.ask_to_acknowledge(member)
         if not waiting:
             self.readiness.become_ready(self.core, now)
 

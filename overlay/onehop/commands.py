@@ -15,6 +15,7 @@ from overlay.onehop.cluster import Cluster
 from overlay.onehop.listing import STATES, roles_of
 from overlay.onehop.matcher import Matching
 from overlay.onehop.placing import Placing
+from overlay.onehop.sampling import Sampling
 from overlay.onehop.watching import Watching
 
 DEADLINE_S = 5.0
@@ -29,10 +30,11 @@ class OneHopCommands(Quiet):
         placing: Placing,
         asking: Asking,
         watching: Watching,
+        sampling: Sampling,
         matching: Matching | None,
     ) -> None:
         self.census, self.cluster, self.placing, self.asking = census, cluster, placing, asking
-        self.watching, self.matching = watching, matching
+        self.watching, self.sampling, self.matching = watching, sampling, matching
         census.reporters["onehop"] = self._report
 
     def attach(self, core: Core) -> None:
@@ -105,5 +107,9 @@ class OneHopCommands(Quiet):
             "backlog_s": round(load.backlog_s, 4),
             "arrivals_s": {
                 name: round(of.arrivals, 1) for name, of in zip(matching.dimensions, load.dimensions)
+            },
+            "covered": {
+                name: round(self.sampling.covered(dimension), 3)
+                for dimension, name in enumerate(matching.dimensions)
             },
         }

@@ -5,29 +5,31 @@
   It answers for the part until then. Each step may be repeated; what is lost with a link leaves two owners,
   which is harmless, and the higher id gives the part up when it sees the other's entry.
 * A newcomer asks in each dimension the owner with the most work (IV-E), or one for all (III-C), to split at
-  the median of what it was asked about.
+  the median of what is published there (`sampling`).
 * A gap in the table is taken by the owner before it, the first one by the owner after it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from grapevine.filters.normal import Value
 from grapevine.wire.onehop import JOINING, LEAVING, MATCHER, SERVING, Entry, Offer, Span, Split, Taken
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.links.session import Session
+from overlay.onehop.boundaries import GAIN, LEAST, covered, part_to_give, row_of, wanted_moves
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.matcher import Matching
 from overlay.onehop.member import Member
 from overlay.onehop.reporting import Reporting
+from overlay.onehop.sampling import Sampling
 from overlay.onehop.segments import interval, is_empty, is_gone, is_inside, owns
-from overlay.onehop.splitting import givers_each, givers_one, share_to_give, split_point
-from overlay.onehop.values import BOTTOM, TOP, Cut, Interval
+from overlay.onehop.splitting import Weighted, givers_each, givers_one
+from overlay.onehop.values import BOTTOM, TOP, Interval, intersection
 
 OFFER_S = 30.0  # an offer that nobody takes is forgotten
 MOVE_S = 10.0  # between two looks at a boundary
@@ -42,8 +44,16 @@ class Given(NamedTuple):
 class Handover(Quiet):
     name = "handover"
 
-    def __init__(self, cluster: Cluster, matching: Matching, reporting: Reporting, placement: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        matching: Matching,
+        reporting: Reporting,
+        sampling: Sampling,
+        placement: str,
+    ) -> None:
         self.cluster, self.matching, self.reporting = cluster, matching, reporting
+        self.sampling = sampling
         self.placement = placement
         self.dimensions = range(len(cluster.table.dimensions))
         self.given: dict[int, Given] = {}  # by dimension: offered and not taken yet
@@ -52,6 +62,7 @@ class Handover(Quiet):
         self.moves = 0
         self._asked: dict[int, set[int]] = {d: set() for d in self.dimensions}  # who had nothing to give
         self._numbers = count(1)
+        self._overlaps: set[tuple[int, Span]] = set()  # that were there at the last look
         self._move_at = 0.0
         self._started = False  # others have had time to say what they own
         self.join: Literal["each", "one"] = "each"
@@ -133,28 +144,24 @@ class Handover(Quiet):
         d = message.dimension
         span = None
         if d < len(self.dimensions) and not self.leaving and d not in self.given and not self._taking(d):
-            span = self._part(d, 0.5, upper=True)
+            span = self._upper_half(d)
         if span is not None:
             self.given[d] = Given(member.id, span, now + OFFER_S)
         member.tell(Offer(next(self._numbers), d, span))
 
-    def _part(self, dimension: int, share: float, upper: bool) -> Span | None:
-        """The upper or lower part of our last or first segment, with this share of the publications."""
+    def _upper_half(self, dimension: int) -> Span | None:
+        """Of our last segment, by publications."""
         spans = self.own.segments[dimension]
         if not spans:
             return None
-        span = spans[-1] if upper else spans[0]
-        sample = [v for v in self._sample(dimension) if owns((span,), v)]
-        cut = split_point(sample, 1 - share if upper else share)
-        if cut is None:
-            return None
-        part = Span(cut, span.high) if upper else Span(span.low, cut)
-        return part if part != span and interval(part)[0] < interval(part)[1] else None
+        sample = [(value, weight) for value, weight in self._sample(dimension) if owns(spans[-1:], value)]
+        total = sum(weight for _, weight in sample)
+        return part_to_give(spans[-1], sample, total / 2, upper=True, gain=0.0)
 
-    def _sample(self, dimension: int) -> list[Value | None]:
-        """What was asked about; before anything was, the bounds of what is subscribed to."""
-        values = self.matching.samples[dimension].values
-        return values if len(values) > 1 else self.matching.bounds(dimension)
+    def _sample(self, dimension: int) -> list[Weighted]:
+        """What is published; before anything was, the bounds of what is subscribed to."""
+        sample = self.sampling.sample(dimension)
+        return sample if len(sample) > 1 else [(value, 1.0) for value in self.matching.bounds(dimension)]
 
     def on_offer(self, member: Member, message: Offer, now: float) -> None:
         d, span = message.dimension, message.span
@@ -253,51 +260,49 @@ class Handover(Quiet):
         return any(high == gap[0] for _, high in mine)
 
     def _settle_overlaps(self, now: float) -> None:
-        """Of two owners of one part the higher id gives it up."""
+        """Of two owners of one part the higher id gives it up. Not at first sight: who has just taken a part
+        sees the entry of the giver change a moment later."""
+        before, self._overlaps = self._overlaps, set()
+        for d, part in self._overlapping():
+            if (d, part) in before:
+                self.matching.shrink(d, part, now)
+                return
+            self._overlaps.add((d, part))
+
+    def _overlapping(self) -> Iterator[tuple[int, Span]]:
         for d in self._used():
             for entry in self._entries():
                 other = self.cluster.get(entry.owner)
                 if entry.owner >= self.core.id or other is None or not other.reachable or d in self.given:
                     continue
-                for span in entry.segments[d]:
-                    for mine in self.own.segments[d]:
-                        if is_inside(mine, span) or is_inside(span, mine):
-                            part = mine if is_inside(mine, span) else span
-                            self.matching.shrink(d, part, now)
-                            return
+                theirs = [interval(span) for span in entry.segments[d]]
+                for both in intersection(map(interval, self.own.segments[d]), theirs):
+                    yield d, _span(both)
 
     # --- boundaries -----------------------------------------------------------------------------------------
 
     def _move_boundaries(self, now: float) -> None:
         """A segment with more than twice its share of the publications gives to a neighbour."""
         for d in self._used():
-            entries = [entry for entry in self._entries() if entry.segments[d]]
-            if len(entries) < 2 or not self.own.segments[d] or d in self.given or self._taking(d):
-                continue
-            rates = {entry.owner: self.reporting.arrivals(entry.owner, d) for entry in entries}
-            mean, mine = sum(rates.values()) / len(rates), rates[self.core.id]
-            low, high = interval(self.own.segments[d][0])[0], interval(self.own.segments[d][-1])[1]
-            sides = [
-                (e.owner, upper)
-                for e in entries
-                for upper in (True, False)
-                if _adjoins(e, d, low, high, upper)
-            ]
-            sides = [side for side in sides if side[0] != self.core.id]
-            if not sides:
-                continue
-            to, upper = min(sides, key=lambda side: rates[side[0]])
-            share = share_to_give(mine, rates[to], mean)
-            if share and (span := self._part(d, share, upper)) is not None:
-                self._offer(d, span, to, now)
+            if self.own.segments[d] and d not in self.given and not self._taking(d):
+                self._move_boundary(d, now)
+
+    def _move_boundary(self, dimension: int, now: float) -> None:
+        entries = {entry.owner: entry for entry in self._entries()}
+        row, sample = row_of(entries.values(), dimension), self.sampling.sample(dimension)
+        if not row or len(sample) < LEAST:
+            return
+        publications, owners = covered(row, sample), [segment.owner for segment in row]
+        gain = GAIN * sum(publications) / max(1, len(set(owners)))
+        for move in wanted_moves(owners, publications, self.core.id):
+            to = owners[move.place + 1 if move.upper else move.place - 1]
+            part = part_to_give(row[move.place].span, sample, move.publications, move.upper, gain)
+            if part is not None and entries[to].state == SERVING:
+                self._offer(dimension, part, to, now)
+                return
 
     def status(self) -> Status:
         return {"moves": self.moves, "leaving": self.leaving, "offered": len(self.given)}
-
-
-def _adjoins(entry: Entry, dimension: int, low: Cut, high: Cut, upper: bool) -> bool:
-    spans = [interval(span) for span in entry.segments[dimension]]
-    return any(start == high for start, _ in spans) if upper else any(end == low for _, end in spans)
 
 
 def _span(gap: Interval) -> Span:

@@ -1,6 +1,10 @@
 """A member leaves in good order: clients are sent elsewhere, segments handed on, and nothing unsettled is
 left, neither in custody. A dispatcher that has streams stays: they are owed what is published, and an
 administrator ends them first.
+
+It ends when all others that live have acknowledged that it has left, and one at the least: durable
+publications would wait for ever for a dispatcher that went without a word (`adopting`). They keep it on disk.
+Whoever hears nobody for long ends all the same.
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ from overlay.journal.streams import Streams
 from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.handover import Handover
+from overlay.onehop.segments import is_gone
 
 LOOK_S = 0.1
 PATIENCE_S = 5.0  # for clients to go; then they are ended
+UNHEARD = 10  # times lost_after_s
 
 
 class Leaving(Quiet):
@@ -25,7 +31,8 @@ class Leaving(Quiet):
         self, cluster: Cluster, attachments: Attachments, asking: Asking, handover: Handover | None
     ) -> None:
         self.cluster, self.attachments, self.asking, self.handover = cluster, attachments, asking, handover
-        self._since = 0.0
+        self._since = self._left_at = 0.0
+        self._stamp = 0  # since we have left
         self.streams: Streams | None = None  # set by the profile, as is the journal they are in
 
     def attach(self, core: Core) -> None:
@@ -52,11 +59,27 @@ class Leaving(Quiet):
         if now - self._since > PATIENCE_S:
             for client in list(self.core.clients.values()):
                 self.attachments.end(client, now)
-        if not self._busy():
-            self.cluster.change(replace(self.cluster.own, state=LEFT), now)
+        if not self._busy() and self._is_heard(now):
             self.core.finished = True
         else:
             self.core.timers.at(now + LOOK_S, self._look)
+
+    def _is_heard(self, now: float) -> bool:
+        """Whether the others know that we have left."""
+        cluster = self.cluster
+        if cluster.own.state != LEFT:
+            self._left_at, self._stamp = now, cluster.stamp()
+            cluster.change(replace(cluster.own, state=LEFT), now)
+        others = [e for e in cluster.table.entries.values() if e.owner != self.core.id and e.state != LEFT]
+        heard = {member for member, stamp in cluster.acknowledged.items() if stamp > self._stamp}
+        for member in [cluster.get(entry.owner) for entry in others if entry.owner not in heard]:
+            if member is not None and member.reachable:
+                cluster.ask_to_acknowledge(member)
+        if now - self._left_at > UNHEARD * self.core.settings.links.lost_after_s:
+            self.core.note(now, f"{self.core.name} ends, and not everybody knows that it has left")
+            return True
+        living = [entry.owner for entry in others if not is_gone(entry)]
+        return not others or (bool(heard) and heard.issuperset(living))
 
     def _busy(self) -> bool:
         if self.core.clients or self.core.numbered or self.asking.stages:

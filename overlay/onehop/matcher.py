@@ -42,7 +42,7 @@ from overlay.onehop.effort import Effort, Meter
 from overlay.onehop.member import Member
 from overlay.onehop.segments import joined, owns, without
 from overlay.onehop.sets import Sets
-from overlay.onehop.splitting import SAMPLES, Reservoir
+from overlay.onehop.splitting import SAMPLES
 from overlay.onehop.values import ranges_of
 
 TRIMMED = 256  # copies looked at in one piece of work
@@ -77,7 +77,6 @@ class Matching(Quiet):
         self.core = core
         self.meter = Meter(len(self.dimensions))
         self.cluster.met.append(self._member_met)
-        self.samples = [Reservoir(core.random) for _ in self.dimensions]
         core.on(Place, self.on_place)
         core.on(Remove, self.on_remove)
         core.on(Filled, self.on_filled)
@@ -245,7 +244,6 @@ class Matching(Quiet):
 
     def _ours(self, ask: Ask, refused: list[int]) -> Iterator[tuple[int, Attributes]]:
         name, spans = self.dimensions[ask.dimension], self.entry.segments[ask.dimension]
-        sample = self.samples[ask.dimension]
         for position, attributes in enumerate(ask.attributes):
             try:
                 content = decode_attributes(attributes)
@@ -254,7 +252,6 @@ class Matching(Quiet):
                 continue
             value = content.get(name)
             if owns(spans, value):
-                sample.add(value)
                 yield position, content
             else:
                 refused.append(position)

@@ -10,52 +10,42 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from random import Random
+from itertools import pairwise
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 from grapevine.filters.normal import Value
 from overlay.onehop.values import value_key
 
 SAMPLES = 1024
-SHARE_MAX = 2.0  # of the mean of the dimension: above it a boundary moves
-HYSTERESIS = 1.3  # what the move must gain
-
-
-class Reservoir:
-    """An even sample of what was seen, by algorithm R; it forgets at `start`."""
-
-    __slots__ = ("_random", "seen", "values")
-
-    def __init__(self, chance: Random) -> None:
-        self._random = chance
-        self.start()
-
-    def start(self) -> None:
-        self.values: list[Value | None] = []
-        self.seen = 0
-
-    def add(self, value: Value | None) -> None:
-        self.seen += 1
-        if len(self.values) < SAMPLES:
-            self.values.append(value)
-        else:
-            place = self._random.randrange(self.seen)
-            if place < SAMPLES:
-                self.values[place] = value
+Weighted: TypeAlias = tuple[Value | None, float]  # a value, and for how many publications it stands
 
 
 def split_point(sample: Iterable[Value | None], share: float = 0.5) -> Value | None:
     """The boundary that leaves nearest to `share` of the publications below it; None if there is none.
 
     A boundary belongs to the upper part, so the least value is none: nothing would stay below it."""
-    keys = sorted(map(value_key, sample))
-    if not keys or keys[0] == keys[-1]:
-        return None
-    wanted = len(keys) * share
-    distinct = [key for key, last in zip(keys[1:], keys) if key != last]
-    best = min(distinct, key=lambda key: (abs(bisect_left(keys, key) - wanted), key))
-    return best[1]  # type: ignore[no-any-return]
+    weighted = [(value, 1.0) for value in sample]
+    cut = cut_near(weighted, len(weighted) * share)
+    return None if cut is None else cut.boundary
+
+
+class Split(NamedTuple):
+    boundary: Value
+    below: float  # weight of what lies below it
+
+
+def cut_near(sample: Iterable[Weighted], wanted: float) -> Split | None:
+    """The same by weight: nearest to `wanted` below."""
+    keyed = sorted(((value_key(value), weight) for value, weight in sample), key=itemgetter(0))
+    best: Split | None = None
+    below = 0.0
+    for (last, weight), (key, _) in pairwise(keyed):
+        below += weight
+        if key != last and (best is None or abs(below - wanted) < abs(best.below - wanted)):
+            best = Split(key[1], below)
+    return best
 
 
 def heaviest(work: Mapping[int, float]) -> list[int]:
@@ -76,12 +66,3 @@ def givers_one(work: Sequence[Mapping[int, float]]) -> list[list[int]]:
             total[matcher] = total.get(matcher, 0.0) + amount
     order = heaviest(total)
     return [[matcher for matcher in order if matcher in of_dimension] for of_dimension in work]
-
-
-def share_to_give(own: float, neighbour: float, mean: float) -> float:
-    """Which part of its publications a segment gives to its neighbour; 0: none.
-
-    All three are publications a second. Both have the same afterwards."""
-    if mean <= 0 or own <= SHARE_MAX * mean or own <= HYSTERESIS * neighbour:
-        return 0.0
-    return (own - neighbour) / 2 / own

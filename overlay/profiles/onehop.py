@@ -32,6 +32,7 @@ from overlay.onehop.placing import Placing
 from overlay.onehop.publications import OneHopPublications
 from overlay.onehop.reporting import Reporting
 from overlay.onehop.router import OneHopRouter
+from overlay.onehop.sampling import Sampling
 from overlay.onehop.spread import directly
 from overlay.onehop.tracing import OneHopDecisions
 from overlay.onehop.verdicts import Verdicts
@@ -58,8 +59,9 @@ def from_start(start: Start) -> Core:
     by_matchers = settings.delivery == "matcher"
     path = MatcherPublications if by_matchers else OneHopPublications
     publications = path(router, local, start.settings.overlay.ordered, cluster, placing)
-    reporting = Reporting(cluster)
-    asking = (MatcherDelivery if by_matchers else Asking)(cluster, placing, reporting, publications)
+    reporting, sampling = Reporting(cluster), Sampling(cluster)
+    ask = MatcherDelivery if by_matchers else Asking
+    asking = ask(cluster, placing, reporting, sampling, publications)
     attachments = Attachments(handshake.liveness, readiness, router, router, local)
     attachments.takers = cluster.dispatchers
     requests = Requests(attachments, router)
@@ -75,10 +77,10 @@ def from_start(start: Start) -> Core:
         matcher = Matching(cluster, start.matcher, start.effort)
         reporting.measure = matcher.measure
         publications.matching = matcher
-        handover = Handover(cluster, matcher, reporting, settings.placement)
+        handover = Handover(cluster, matcher, reporting, sampling, settings.placement)
         matching = [matcher, handover]
     watching = Watching(cluster, asking, reporting)
-    commands = OneHopCommands(census, cluster, placing, asking, watching, matcher)
+    commands = OneHopCommands(census, cluster, placing, asking, watching, sampling, matcher)
     leaving = Leaving(cluster, attachments, asking, handover)
     adopting = Adopting(cluster, publications)
     # A matcher that forwards knows the homes, and their dispatcher does not: nobody could say who is behind.
@@ -89,7 +91,7 @@ def from_start(start: Start) -> Core:
     log = DeliveryLog(start.settings.delivery_log, publications)
     # The cluster hears of a link first and says who we are; the others hear of it when the other side has.
     links = (handshake, cluster.members, cluster, Verdicts(cluster), census)
-    tables = (placing, router, reporting, *matching, publications, asking, adopting)
+    tables = (placing, router, reporting, sampling, *matching, publications, asking, adopting)
     moving = handing_over(census, handshake, attachments)
     clients = (log, attachments, requests, *moving, *on_disk, *fed, watching, leaving, commands)
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))

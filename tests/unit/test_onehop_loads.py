@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from grapevine.filters import Value
 from grapevine.wire.onehop import DimensionLoad, LoadReport
 from overlay.onehop.loads import Known, Measured, backlogs, dimension_load, has_moved
 from overlay.onehop.saturation import saturated, trend
-from overlay.onehop.splitting import SAMPLES, Reservoir, givers_each, givers_one, share_to_give, split_point
+from overlay.onehop.splitting import givers_each, givers_one, split_point
 from overlay.onehop.values import value_key
 from tests.strategies import values
 
@@ -69,25 +67,11 @@ def test_half_of_the_publications_go_and_an_atom_stays_whole() -> None:
     assert split_point([None] * 6 + ["x"]) == "x", "what lacks the attribute stays below"
 
 
-def test_a_reservoir_is_even() -> None:
-    reservoir = Reservoir(Random(1))
-    for value in range(20 * SAMPLES):
-        reservoir.add(value)
-    assert len(reservoir.values) == SAMPLES
-    below = sum(value < 10 * SAMPLES for value in reservoir.values)  # type: ignore[operator]
-    assert 0.4 < below / SAMPLES < 0.6
-
-
 def test_two_join_rules() -> None:
     """III-C: all from the heaviest matcher. IV-E: in each dimension from its heaviest."""
     work = [{1: 5.0, 2: 1.0, 3: 1.0}, {1: 1.0, 2: 6.0, 3: 1.5}]
     assert givers_each(work) == [[1, 2, 3], [2, 3, 1]]
     assert givers_one(work) == [[2, 1, 3], [2, 1, 3]]
-
-
-def test_a_boundary_moves_only_when_it_pays() -> None:
-    assert share_to_give(own=100, neighbour=20, mean=40) == pytest.approx(0.4)
-    assert share_to_give(own=70, neighbour=20, mean=40) == 0 and share_to_give(100, 80, 40) == 0
 
 
 def test_saturated_is_a_line_upwards_with_nobody_idle() -> None:

@@ -28,6 +28,7 @@ SEGMENTS = (
     Column("to"),
     Column("matcher"),
     Column("copies", right=True),
+    Column("covered", "of published", right=True),
     Column("arrivals_s", "asked about/s", right=True),
 )
 
@@ -80,6 +81,7 @@ def _row(member: dict[str, Any], dimension: str, low: Any, high: Any) -> dict[st
         "low": low,
         "matcher": member["name"],
         "copies": member["copies"][dimension],
+        "covered": f"{member['covered'][dimension]:.0%}",
         "arrivals_s": member["arrivals_s"][dimension],
     }
 

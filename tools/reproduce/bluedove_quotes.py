@@ -13,7 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from overlay.onehop.splitting import share_to_give, split_point
+from grapevine.wire.onehop import Span
+from overlay.onehop.boundaries import GAIN, part_to_give, wanted_moves
 from tools.reproduce.quotes import symbols
 
 ATTRIBUTES = ("close", "volume", "highLow%Diff")
@@ -54,17 +55,14 @@ def _counts(values: list[float], edges: list[float]) -> list[int]:
 def _move(values: list[float], edges: list[float]) -> bool:
     """One move, of the fullest segment that can; whether there was one."""
     counts = _counts(values, edges)
-    mean = len(values) / len(counts)
     starts = [sum(counts[:place]) for place in range(len(counts))]
     for place in sorted(range(len(counts)), key=lambda place: -counts[place]):
-        beside = [other for other in (place - 1, place + 1) if 0 <= other < len(counts)]
-        other = min(beside, key=lambda one: counts[one])
-        share = share_to_give(counts[place], counts[other], mean)
-        mine = values[starts[place] : starts[place] + counts[place]]
-        cut = split_point(mine, share if other < place else 1 - share) if share else None
-        if isinstance(cut, float):
-            edge = place - 1 if other < place else place
-            if edges[edge] != cut:
-                edges[edge] = cut
+        mine = [(value, 1.0) for value in values[starts[place] : starts[place] + counts[place]]]
+        for move in wanted_moves(range(len(counts)), counts, place):
+            gain = GAIN * len(values) / len(counts)
+            part = part_to_give(Span(), mine, move.publications, move.upper, gain)
+            boundary = None if part is None else part.low if move.upper else part.high
+            if isinstance(boundary, float):
+                edges[place if move.upper else place - 1] = boundary
                 return True
     return False

@@ -386,6 +386,11 @@ def _check_spans(spans: Iterable[onehop.Span]) -> None:
             raise WireError("a segment ends at NaN")
 
 
+def _check_sample(sample: onehop.PublicationSample) -> None:
+    if any(value != value for point in sample.points for value in point):
+        raise WireError("a sample has NaN")
+
+
 def _check_fill(fill: onehop.Fill) -> None:
     for spans in fill.segments:
         _check_spans(spans)
@@ -426,6 +431,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     onehop.Place: _check_place,
     onehop.Fill: _check_fill,
     onehop.Matched: _check_matched,
+    onehop.PublicationSample: _check_sample,
     onehop.Offer: lambda m: _check_spans(() if m.span is None else (m.span,)),
     onehop.Taken: lambda m: _check_spans((m.span,)),
     onehop.PublisherNews: lambda m: _check_bytes(NAME_BYTES, m.name),

@@ -16,6 +16,7 @@ from grapevine.wire.limits import BATCH_PUBLICATIONS, LIST_ENTRIES
 
 DIMENSIONS_MAX = 8
 MEMBERS_MAX = 4_096
+SAMPLE_MAX = 64
 SEGMENTS_MAX = 8  # of one owner and dimension: two while it takes or hands over, more after neighbours died
 
 
@@ -28,6 +29,9 @@ class Span(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 Spans: TypeAlias = Annotated[tuple[Span, ...], msgspec.Meta(max_length=SEGMENTS_MAX)]
 Segments: TypeAlias = Annotated[tuple[Spans, ...], msgspec.Meta(max_length=DIMENSIONS_MAX)]
+Point: TypeAlias = Annotated[
+    tuple[Value | None, ...], msgspec.Meta(max_length=DIMENSIONS_MAX)
+]  # None: absent
 
 JOINING, SERVING, LEAVING, DEAD, LEFT = range(5)  # dead: by others' verdict; left: by its own word
 DISPATCHER, MATCHER = 1, 2
@@ -284,11 +288,21 @@ class Forwarded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     load: LoadReport
 
 
+class PublicationSample(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An even sample of what was published at the sender since its last one: values of the dimensions."""
+
+    kind: ClassVar[int] = 242
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
+    published: Count
+    points: Annotated[list[Point], msgspec.Meta(max_length=SAMPLE_MAX)]
+
+
 OneHopMessage: TypeAlias = (
     Member | Digest | Entries | Place | Placed | Remove | Fill | Filled | Ask | Matched | LoadReport | Split
     | Offer | Taken | Avoid | Avoided | AliveProbe | AliveAnswer | PublisherNews | Needs | Forwarded
+    | PublicationSample
 )  # fmt: skip
 ONEHOP: tuple[type[OneHopMessage], ...] = (
     Member, Digest, Entries, Place, Placed, Remove, Fill, Filled, Ask, Matched, LoadReport, Split, Offer,
-    Taken, Avoid, Avoided, AliveProbe, AliveAnswer, PublisherNews, Needs, Forwarded,
+    Taken, Avoid, Avoided, AliveProbe, AliveAnswer, PublisherNews, Needs, Forwarded, PublicationSample,
 )  # fmt: skip
