@@ -25,6 +25,7 @@ class Reporting(Quiet):
         self.cluster = cluster
         self.loads: dict[int, MatcherLoad] = {}
         self.measure: Callable[[float], LoadReport] | None = None  # of a matcher: a window ends
+        self.rounds: list[Callable[[float], None]] = []  # what else is to be done as often
         self._pushed: LoadReport | None = None
 
     def attach(self, core: Core) -> None:
@@ -32,17 +33,20 @@ class Reporting(Quiet):
         core.on(LoadReport, self.on_load)
 
     def start(self, now: float) -> None:
-        if self.measure is not None:
-            self.core.timers.at(now + self.core.settings.onehop.report_s, self._push)
+        self.core.timers.at(now + self.core.settings.onehop.report_s, self._push)
 
     def _push(self, now: float) -> None:
-        assert self.measure is not None
-        report = self.measure(self.core.settings.onehop.report_s)
+        if self.measure is not None:
+            self._push_load(self.measure(self.core.settings.onehop.report_s))
+        for call in self.rounds:
+            call(now)
+        self.core.timers.at(now + self.core.settings.onehop.report_s, self._push)
+
+    def _push_load(self, report: LoadReport) -> None:
         if has_moved(report, self._pushed):
             self._pushed = report
             for member in self.cluster.everybody():
                 member.tell(report)
-        self.core.timers.at(now + self.core.settings.onehop.report_s, self._push)
 
     def on_load(self, member: Member, message: LoadReport, now: float) -> None:
         self.learn(member.id, message, now)

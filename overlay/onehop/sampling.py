@@ -18,6 +18,7 @@ from overlay.core import Core
 from overlay.links.session import Session
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.member import Member
+from overlay.onehop.reporting import Reporting
 from overlay.onehop.segments import owns
 from overlay.onehop.splitting import Weighted
 
@@ -53,8 +54,10 @@ class Reservoir:
 class Sampling(Quiet):
     name = "sampling"
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, reporting: Reporting) -> None:
         self.cluster = cluster
+        if cluster.roles & DISPATCHER:
+            reporting.rounds.append(self._push)
         self._reports: dict[int, deque[PublicationSample]] = {}  # by dispatcher
 
     def attach(self, core: Core) -> None:
@@ -63,10 +66,6 @@ class Sampling(Quiet):
         self.see = self._here.add  # a publication of a client of ours
         core.on(PublicationSample, self.on_sample)
 
-    def start(self, now: float) -> None:
-        if self.cluster.roles & DISPATCHER:
-            self.core.timers.at(now + self.core.settings.onehop.report_s, self._push)
-
     def _push(self, now: float) -> None:
         published, points = self._here.take()
         if published:
@@ -74,7 +73,6 @@ class Sampling(Quiet):
             for member in self.cluster.everybody():
                 if member.is_matcher and member.reachable:
                     member.tell(report)
-        self.core.timers.at(now + self.core.settings.onehop.report_s, self._push)
 
     def on_sample(self, member: Member, message: PublicationSample, now: float) -> None:
         dimensions = len(self.cluster.table.dimensions)

@@ -25,15 +25,17 @@ class Watching(Quiet):
     def __init__(self, cluster: Cluster, asking: Asking, reporting: Reporting) -> None:
         self.cluster, self.asking, self.reporting = cluster, asking, reporting
         self.saturated = False
+        self._looked_at = 0.0
+        reporting.rounds.append(self._look)
         self._responses: deque[tuple[float, float]] = deque(maxlen=SAMPLES)
 
     def attach(self, core: Core) -> None:
         self.core = core
 
-    def start(self, now: float) -> None:
-        self.core.timers.at(now + SAMPLE_S, self._look)
-
     def _look(self, now: float) -> None:
+        if now - self._looked_at < 0.9 * SAMPLE_S:  # reports may come more often
+            return
+        self._looked_at = now
         self._responses.append((now, self.asking.response_s))
         matchers = {entry.owner for entry in self.cluster.table.serving}
         known = {m: Known(self.reporting.report(m), load.at) for m, load in self.reporting.loads.items()}
@@ -43,7 +45,6 @@ class Watching(Quiet):
             self.core.note(
                 now, "saturated: answers take longer and longer and every matcher has work; add one"
             )
-        self.core.timers.at(now + SAMPLE_S, self._look)
 
     def status(self) -> Status:
         return {"saturated": self.saturated}

@@ -59,7 +59,8 @@ def from_start(start: Start) -> Core:
     by_matchers = settings.delivery == "matcher"
     path = MatcherPublications if by_matchers else OneHopPublications
     publications = path(router, local, start.settings.overlay.ordered, cluster, placing)
-    reporting, sampling = Reporting(cluster), Sampling(cluster)
+    reporting = Reporting(cluster)
+    sampling = Sampling(cluster, reporting)
     ask = MatcherDelivery if by_matchers else Asking
     asking = ask(cluster, placing, reporting, sampling, publications)
     attachments = Attachments(handshake.liveness, readiness, router, router, local)

@@ -97,7 +97,7 @@ def test_a_reservoir_is_even_and_starts_anew() -> None:
 def _sampling() -> tuple[Sampling, list[str]]:
     cluster = SimpleNamespace(table=SimpleNamespace(dimensions=("price", "volume")), roles=2)
     cluster.own = SimpleNamespace(segments=((Span(None, 10),), (Span(),)))
-    sampling, refused = Sampling(cluster), []  # type: ignore[arg-type, var-annotated]
+    sampling, refused = Sampling(cluster, SimpleNamespace(rounds=[])), []  # type: ignore[arg-type, var-annotated]
     sampling.core = SimpleNamespace(refuse=refused.append)  # type: ignore[assignment]
     return sampling, refused
 

@@ -1,6 +1,6 @@
 """`python -m tools.reproduce.bluedove_costs`: how soon gossip has a change everywhere, and what order costs.
 
-Gossip: of 1,000 seeds the per cent that took more than 2 log2 N + 2 rounds. Order: mean response with each publisher's
+Gossip: of 1,000 seeds the per cent that took more than 2 log2 N + 2 rounds, and its bytes beside the paper's. Order: mean response with each publisher's
 order restored at its dispatcher over that without, price policy, by load and number of publishers.
 """  # noqa: E501
 
@@ -12,6 +12,7 @@ import msgspec
 
 from tools.reproduce import bluedove_capacity as capacity
 from tools.reproduce.bluedove import PLACEMENTS, cost_of_order, gossip_late
+from tools.reproduce.bluedove_bytes import byte_rows
 
 MEMBERS = (5, 20, 100)
 SEEDS = 1_000
@@ -25,7 +26,8 @@ def main() -> int:
         for (load, publishers), ratio in cost_of_order(placement, capacity.QUICK).items()
     ]
     at_bar = [row["ratio"] for row in order if row["load"] == 0.8 and row["publishers"] == 1000]
-    found = {"gossip": gossip, "order": order, "order_at_80": max(map(float, at_bar))}
+    sizes = [{"setting": r.setting, "what": r.metric, "paper": r.paper, "ours": r.ours} for r in byte_rows()]
+    found = {"gossip": gossip, "bytes": sizes, "order": order, "order_at_80": max(map(float, at_bar))}
     print(msgspec.json.encode(found).decode())
     return 0
 

@@ -51,8 +51,7 @@ class DirectReach(Reach):
 
 
 class ClusterOracle(Oracle):
-    """A session is between two lives: who has crashed is connected with nobody until it is met again, also
-    while others still hold what was for its former life (whose clients are told a gap)."""
+    """Connected are two that have a link, and nothing is passed on."""
 
     def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         super().__init__(world, broker_index, judge_every)
@@ -63,11 +62,6 @@ class ClusterOracle(Oracle):
         super().cut(client, first, last, reason)
         if client.durable and reason == CUT_LINK_LOST:
             self.violation(f"{client.name}'s durable publications {first} to {last} were cut")
-
-    def broker_crashed(self, broker: int) -> None:
-        super().broker_crashed(broker)
-        for other in list(self.reach.held.get(broker, ())):
-            self.reach.drop(broker, other)
 
 
 ROLES = (MATCHER, DISPATCHER, MATCHER, DISPATCHER, MATCHER, BOTH, MATCHER, DISPATCHER, MATCHER, BOTH)
