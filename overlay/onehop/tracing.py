@@ -1,19 +1,26 @@
 """What a member would do with a publication, and why: a dispatcher's candidates, its choice, the reason.
 
-A matcher is asked next and says who matches by its set of that dimension.
+A matcher is asked next and says at which homes somebody matches, by the first of its sets that covers the
+value; those say who.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
+from grapevine.filters.evaluate import matches
 from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.messages import TraceRequest
+from matching.interface import Attributes
 from overlay.administration.reports import Row
 from overlay.core import Core
 from overlay.links.session import Remote, Session
 from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
+from overlay.onehop.matcher import Matching
+from overlay.onehop.placing import Placing
 from overlay.onehop.policies import SCORES, pick_matcher
-from overlay.onehop.segments import Candidate
+from overlay.onehop.segments import Candidate, owns
 from overlay.onehop.values import values_of
 
 
@@ -24,8 +31,9 @@ class OneHopDecision:
 
 
 class OneHopDecisions:
-    def __init__(self, core: Core, cluster: Cluster, asking: Asking) -> None:
-        self.core, self.cluster, self.asking = core, cluster, asking
+    def __init__(self, core: Core, cluster: Cluster, placing: Placing, asking: Asking) -> None:
+        self.core, self.cluster, self.placing, self.asking = core, cluster, placing, asking
+        self.matching: Matching | None = None  # of a matcher
 
     def decide(self, side: Session | None, request: TraceRequest) -> OneHopDecision:
         core = self.core
@@ -38,29 +46,67 @@ class OneHopDecisions:
         except WireError:
             row["verdict"] = "malformed"
             return decision
-        if isinstance(side, Remote):
-            row["verdict"] = "asked"
-            return decision
-        values = values_of(content, self.cluster.table.dimensions)
-        candidates = self.cluster.table.candidates(values)
+        if not isinstance(side, Remote):
+            self._deliver(row, content)
+            self._choose(decision, content)
+        elif self.matching is not None and request.hops == 1:
+            row["verdict"] = self._find(decision, content, request.origin, self.matching)
+        else:
+            self._deliver(row, content)
+            row["verdict"] = "delivers"
+        return decision
+
+    def _deliver(self, row: Row, content: Attributes) -> None:
+        """To clients here that want it."""
+        wanting = Counter(
+            mine.client.name for mine in self.placing.subscriptions.values() if matches(mine.filter, content)
+        )
+        row["clients"] = [{"name": n, "count": c, "subscriptions": []} for n, c in wanting.items()]
+        row["client_count"] = len(wanting)
+
+    def _choose(self, decision: OneHopDecision, content: Attributes) -> None:
+        row, asking, core = decision.row, self.asking, self.core
+        candidates = self.cluster.table.candidates(values_of(content, self.cluster.table.dimensions))
         row["candidates"] = [self._candidate(one) for one in candidates]
         if not candidates:
-            row["verdict"] = "uncovered"
-            return decision
-        asking = self.asking
+            row["verdict"] = "uncovered: no matcher owns a value of it"
+            return
         chosen = pick_matcher(asking.policy, candidates, asking.reporting.loads, core.now, core.random)
-        row["verdict"] = f"asks {core.names.get(chosen.matcher, '')} by {asking.policy}"
+        words = [f"{one['matcher']} for {one['dimension']}" for one in row["candidates"]]
+        row["verdict"] = (
+            f"asks {self._name(chosen.matcher)} for {self.cluster.table.dimensions[chosen.dimension]};"
+            f" candidates {', '.join(words)}; policy {asking.policy}"
+        )
         member = self.cluster.get(chosen.matcher)
-        if member is not None and member is not self.cluster.itself and member.reachable:
+        if member is self.cluster.itself and self.matching is not None:
+            row["verdict"] += f"; {self._find(decision, content, core.id, self.matching)}"
+        elif member is not None and member.reachable:
             decision.onward[member] = ()
-        return decision
+
+    def _find(self, decision: OneHopDecision, content: Attributes, asker: int, matching: Matching) -> str:
+        """The homes of who matches hear of it next."""
+        segments = self.cluster.own.segments
+        values = values_of(content, matching.dimensions)
+        owned = [d for d, value in enumerate(values) if owns(segments[d], value)]
+        found = matching.sets.match(owned[0], [(0, content)]) if owned else ()
+        names = [self._name(one.home) for one in found]
+        for one in found:
+            member = self.cluster.get(one.home)
+            if one.home not in (asker, self.core.id) and member is not None and member.reachable:
+                decision.onward[member] = ()
+            elif one.home == self.core.id != asker:
+                self._deliver(decision.row, content)
+        return f"finds clients of {', '.join(names)}" if names else "finds nobody"
+
+    def _name(self, member: int) -> str:
+        return self.core.names.get(member, str(member))
 
     def _candidate(self, candidate: Candidate) -> Row:
         load = self.asking.reporting.loads.get(candidate.matcher)
         score = SCORES.get(self.asking.policy)
         known = load is not None and score is not None
         return {
-            "matcher": self.core.names.get(candidate.matcher, str(candidate.matcher)),
+            "matcher": self._name(candidate.matcher),
             "dimension": self.cluster.table.dimensions[candidate.dimension],
             "score": score(candidate, load, self.core.now) if known else None,  # type: ignore[misc, arg-type]
         }

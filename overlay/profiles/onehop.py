@@ -71,13 +71,14 @@ def from_start(start: Start) -> Core:
     reports = Reports(census, cluster.members, listing, publications, attachments)
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
-    trace = Trace(OneHopDecisions(core, cluster, asking).decide)
+    decisions = OneHopDecisions(core, cluster, placing, asking)
+    trace = Trace(decisions.decide)
     matching: list[Behaviour] = []
     handover = matcher = None
     if roles & MATCHER:
         matcher = Matching(cluster, start.matcher, start.effort)
         reporting.measure = matcher.measure
-        publications.matching = matcher
+        publications.matching = decisions.matching = matcher
         handover = Handover(cluster, matcher, reporting, sampling, settings.placement)
         matching = [matcher, handover]
     watching = Watching(cluster, asking, reporting)

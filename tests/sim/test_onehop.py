@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from grapevine.filters.evaluate import matches
+from grapevine.wire.codec import pack_attributes
+from overlay.administration.reports import Row
+from overlay.administration.trace import Trace
+from overlay.onehop.cluster import Cluster
+from overlay.onehop.placing import Placing
 from tools.simulator.onehop_mutants import ONEHOP_DURABLE_MUTANTS, ONEHOP_MUTANTS
 from tools.simulator.scenario import find
 from tools.simulator.seeds import simulate
+from tools.simulator.simulation import Simulation
+from tools.simulator.tables import behaviour
 
 ONE_LANE = "home-batches-on-the-first-lane"
 
@@ -62,3 +70,30 @@ def test_mutant_is_caught(name: str) -> None:
 @pytest.mark.parametrize("name", ONEHOP_DURABLE_MUTANTS)
 def test_durable_mutant_is_caught(name: str) -> None:
     assert any(not simulate(find("onehop-durable"), name, None, seed).ok for seed in range(2, 50)), name
+
+
+def test_a_trace_goes_to_the_matcher_and_on_to_the_homes() -> None:
+    """Everybody who gets a publication by brute force is named where it is."""
+    world = Simulation(find("onehop"), 3)
+    world.start()
+    world.world.run(12.0)
+    content = {"price": 50.0, "symbol": "m", "volume": 50}
+    homes: dict[str, set[str]] = {}
+    for broker in world.brokers:
+        assert broker.core is not None
+        placing = behaviour(broker.core, Placing)
+        names = {m.client.name for m in placing.subscriptions.values() if matches(m.filter, content)}
+        homes[broker.name] = names
+    first = next(b for b in world.brokers if b.core is not None and behaviour(b.core, Cluster).roles == 1)
+    assert first.core is not None
+    found: list[list[Row]] = []
+    trace = behaviour(first.core, Trace)
+    trace.ask(pack_attributes(content), None, first.clock(), lambda rows, _: found.append(rows), 5.0)
+    first.wake()
+    world.world.run(14.0)
+    (rows,) = found
+    assert rows[0]["broker"] == first.name and rows[0]["verdict"].startswith("asks ")
+    assert len(rows[0]["candidates"]) == 3 and "policy price" in rows[0]["verdict"]
+    told = {row["broker"]: {client["name"] for client in row["clients"]} for row in rows}
+    wanted = {name: names for name, names in homes.items() if names}
+    assert {name: names for name, names in told.items() if names} == wanted and wanted

@@ -26,6 +26,7 @@ from tools.pubctl.output import Column, Result, several, show
 if TYPE_CHECKING:
     from grapevine import Client
 
+ONE_HOP = ("asks ", "finds clients", "delivers")  # how a verdict begins there where all is well
 INCARNATION = re.compile(r"/[0-9a-f]+\.")
 COLUMNS = (
     Column("hops", right=True),
@@ -145,7 +146,8 @@ def _root(row: Row) -> str:
 
 def _verdict(row: Row, above: Row | None) -> str:
     if row["verdict"] != "matched":
-        colour = "yellow" if row["verdict"] == "no match" else "red"
+        colour = "yellow" if row["verdict"] in ("no match", "finds nobody") else "red"
+        colour = "green" if row["verdict"].startswith(ONE_HOP) else colour
         return f"[{colour}]{row['verdict']}[/{colour}]"
     if above is None:
         return "[green]accepted here[/green]"
