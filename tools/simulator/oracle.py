@@ -132,11 +132,11 @@ class Oracle:
         known.withdrawn = True
         if known.counted is not None:
             known.counted.withdrawn = True
-        self._stop_counting(known, self.world.now)
+        self.stop_counting(known, self.world.now)
 
     def unconfirmed(self, client: ClientHost, state: SubscriptionState | AdvertisementState) -> None:
         """It is being announced anew."""
-        self._stop_counting(self._announced[client.index, client.life][state.number], self.world.now)
+        self.stop_counting(self._announced[client.index, client.life][state.number], self.world.now)
 
     def moved(self, client: ClientHost, broker_name: str) -> None:
         """It publishes at another broker now, with the same advertisements."""
@@ -156,22 +156,22 @@ class Oracle:
                     counted.reach = self.reach.held_with(home)
                     counted.met |= counted.reach
                 else:  # it has crashed while its word was on the way
-                    self._stop_counting(known, self.world.now)
+                    self.stop_counting(known, self.world.now)
 
     def session_lost(self, client: ClientHost, since: float, publishes: bool) -> None:
         """The client is attached afresh: its subscriptions have not counted since it lost its link, nor what
         it advertises if it `publishes` there."""
         for known in self._announced[client.index, client.life].values():
             if publishes or known.subscribes:
-                self._stop_counting(known, since)
+                self.stop_counting(known, since)
 
     def ended(self, client: ClientHost) -> None:
         life = (client.index, client.life)
         self._ended.add(life)
         for known in self._announced[life].values():
-            self._stop_counting(known, self.world.now)
+            self.stop_counting(known, self.world.now)
 
-    def _stop_counting(self, known: Announced, at: float) -> None:
+    def stop_counting(self, known: Announced, at: float) -> None:
         if known.counted is not None:
             known.counted.end = at
             self._counting.pop(known.counted, None)
@@ -196,7 +196,7 @@ class Oracle:
         for counted in list(self._counting):
             counted.reach &= ~(1 << broker)
             if counted.home == broker and counted.announced.life[0] >= 0:  # a stream goes on
-                self._stop_counting(counted.announced, self.world.now)
+                self.stop_counting(counted.announced, self.world.now)
 
     def broker_left(self, broker: int) -> None:
         """In good order: what it had is handed on, so what was known behind it stays known."""
@@ -206,7 +206,7 @@ class Oracle:
         """This broker has given the client up."""
         for known in self._announced[life].values():
             if known.counted is not None and known.counted.home == broker:
-                self._stop_counting(known, self.world.now)
+                self.stop_counting(known, self.world.now)
 
     def client_behind(self, life: Life, behind: bool) -> None:
         """From now on the broker holds deliveries for this client that hold nobody's settling, or no more."""

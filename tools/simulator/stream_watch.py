@@ -3,7 +3,7 @@ offset that never means two things, whoever crashed.
 
 A stream counts from the confirmation of the durable subscription that made it, and goes on counting while its
 broker is down. What readers are given is compared with what was given before; what the logs hold is looked at
-when the world is at rest, and judged like deliveries.
+when the world is at rest, and judged like deliveries. A broker that starts without one must have told a loss.
 """
 
 from __future__ import annotations
@@ -41,6 +41,19 @@ class StreamWatch:
         if place not in self._streams:
             self._streams[place] = self._announce(broker, reader, -1 - len(self._streams))
             self._given[place] = {}
+
+    def attach(self, broker: int, core: Core) -> None:
+        """The broker has started: its streams are there, or it has said that its disk has lost something;
+        then they have ended, and readers begin others."""
+        if core.journal is None:
+            return
+        bodies = [stream.body for stream in core.journal.contents.streams.values()]
+        there = {(broker, body.name, body.version) for body in bodies}
+        for place, known in self._streams.items():
+            if place[0] == broker and place not in there and known.counted is not None:
+                if not self.oracle.disk_told(broker):
+                    self.oracle.violation(f"broker {broker} has lost the stream {place[1]} in silence")
+                self.oracle.stop_counting(known, self.oracle.world.now)
 
     def given(self, broker: int, reader: DurableReader, items: Iterable[DurableMessage | Gap]) -> None:
         for item in items:

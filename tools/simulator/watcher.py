@@ -78,6 +78,7 @@ class Watcher:
         """A broker has started with this core."""
         self._attached[broker.index] = {}
         self.oracle.custody.attach(broker.index, core)
+        self.oracle.streams.attach(broker.index, core)
         core.add(Losses(lambda peer: self._lost(broker, peer)))
 
     # --- Watch --------------------------------------------------------------------------------------
