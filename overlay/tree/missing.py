@@ -3,8 +3,9 @@
 Each broker has one list, of the neighbours that it has lost and not heard of since, but for those that have
 another place in the tree by now: who gives them up there would say so. Only it raises the list's number;
 lists are flooded, and told whole to a neighbour that comes. Whoever finds itself on a list says its own
-again: who is heard is there, by whatever way. After a while a broker that does not come back counts as gone
-for good.
+again: who is heard is there, by whatever way. If it has restarted meanwhile it names the neighbours that it
+had and has not met since: nobody else knows that they are behind it. After a while a broker that does not
+come back counts as gone for good.
 
 Clients are told (`client.partial`), or sent away (`clients.when_split`); and what publishers send again is
 named as undelivered while somebody is missing, since its former broker may have owed it there (the rule
@@ -104,6 +105,13 @@ class MissingBrokers(Quiet):
                 if said.brokers:
                     self.core.tell(self._message(origin, said, now), session)
 
+    def _miss_awaited(self, source: Peer, now: float) -> None:
+        """While others only wait for us, what is behind us is held; having given us up, they hold nothing."""
+        for peer in peers_of(self.core).values():
+            unmet = peer.awaited and not peer.ever_synced and peer is not source
+            if unmet and not self._is_here(peer.id, self.core.started_at):
+                self.own.brokers.setdefault(peer.id, (peer.name, now))
+
     # --- what others say --------------------------------------------------------------------------------
 
     def on_missing(self, peer: Peer, message: Missing, now: float) -> None:
@@ -120,6 +128,7 @@ class MissingBrokers(Quiet):
         if said.at > self.own.brokers.get(message.origin, ("", now))[1]:
             self._heard(message.origin, now)
         if self.core.id in said.brokers:
+            self._miss_awaited(peer, now)
             self._say(now)
         self._look(now)
 

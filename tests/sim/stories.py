@@ -8,6 +8,7 @@ from grapevine.client.session import AdvertisementState, SubscriptionState
 from grapevine.filters import parse
 from grapevine.wire.messages import Message
 from overlay.core import Core
+from overlay.links.session import Remote
 from overlay.outbox import Kept
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, HealingSettings, LinkSettings, OverlaySettings, TreeSettings
@@ -84,6 +85,10 @@ class Story(Simulation):
 
     def cores(self) -> list[Core]:
         return [broker.core for broker in self.brokers if broker.core is not None]
+
+    def peers(self, number: int) -> list[Remote]:
+        core = self.brokers[number].core
+        return list(core.peers.values()) if core is not None else []
 
     def wait(self, until: Callable[[], bool], seconds: float = 60.0) -> None:
         done = self.world.run_while(lambda: not until(), self.world.now + seconds, 0.002)

@@ -23,6 +23,7 @@ def test_durable(seed: int) -> None:
 SEEN_AT = {
     "newer-before-stranded": 32,
     "restarted-broker-believed": 33,
+    "awaited-not-missed": 142,
     "ack-before-sync": 0,
     "failed-sync-retried": 14,
     "cut-at-first-checksum": 1,

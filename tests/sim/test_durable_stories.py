@@ -41,3 +41,36 @@ def test_a_restarted_broker_does_not_settle_for_one_that_it_has_forgotten() -> N
 def test_one_that_is_believed_loses_what_the_other_was_owed() -> None:
     with mutated("restarted-broker-believed"), pytest.raises(AssertionError):
         test_a_restarted_broker_does_not_settle_for_one_that_it_has_forgotten()
+
+
+def test_what_is_behind_a_broker_that_was_given_up_and_has_restarted_is_missing() -> None:
+    """b2, with a stream, is below b1; both die, and b0, above b1, gives it up and restarts. b4, which was
+    below b1 as well, is below b3 by now and misses it. When b1 is back it waits for b2: nobody but b1 knows
+    that there is one, and what b3 replays must not be settled without it."""
+    story = Story(5, fanout=2, durable=True)
+    story._addresses[2:] = [("sim://b1",), ("sim://b0",), ("sim://b1", "sim://b3")]
+    story.begin()
+    top, given_up, behind = story.brokers[:3]
+    sender = story.publisher("sender", 3)
+    sender.durable = True
+    story.client("reader", 2, stream="x > 0")
+    story.wait(lambda: bool(story.oracle.streams.counted()))
+    for broker in (behind, given_up):
+        story.crash(broker)
+    sender.publish(*({"x": x} for x in range(1, 6)))
+    story.wait(lambda: not any(peer.name == "b1" for peer in (*story.peers(0), *story.peers(4))))
+    story.crash(top)
+    story.run_for(0.5)
+    top.start()
+    story.run_for(4.0)
+    given_up.start()
+    story.run_for(3.0)
+    behind.start()
+    story.wait(lambda: sender.idle)
+    assert story.in_stream() == [1, 2, 3, 4, 5]
+    assert not story.judged()
+
+
+def test_if_it_is_not_named_what_it_was_owed_is_settled_and_lost() -> None:
+    with mutated("awaited-not-missed"), pytest.raises(AssertionError):
+        test_what_is_behind_a_broker_that_was_given_up_and_has_restarted_is_missing()

@@ -18,6 +18,7 @@ from overlay.journal.stream_session import StreamDeliveries
 from overlay.journal.streams import Streams
 from overlay.journal.writing import Writer
 from overlay.links.settling import Settling
+from overlay.tree.missing import MissingBrokers
 from overlay.tree.returned import ReturnedSides
 
 Replacement = tuple[Any, str, Any]
@@ -131,7 +132,13 @@ def restarted_broker_believed() -> list[Replacement]:
     return [(ReturnedSides, "_restarted", lambda self, peer: None)]
 
 
+def awaited_not_missed() -> list[Replacement]:
+    """Who is heard again is there with all that it had."""
+    return [(MissingBrokers, "_miss_awaited", lambda self, source, now: None)]
+
+
 DISK_MUTANTS = {
+    "awaited-not-missed": awaited_not_missed,
     "restarted-broker-believed": restarted_broker_believed,
     "newer-before-stranded": newer_before_stranded,
     "sources-not-kept": sources_not_kept,
