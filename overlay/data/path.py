@@ -16,7 +16,6 @@ from grapevine.wire import WireError, decode_attributes
 from grapevine.wire.limits import HOPS
 from grapevine.wire.messages import (
     ASKS,
-    CUT_LINK_LOST,
     CUT_NO_RESPONDERS,
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
@@ -36,7 +35,7 @@ from overlay.core import Core
 from overlay.data.client import INTRODUCED, Client
 from overlay.data.duplicates import LastSeen, SeenWindow, Source
 from overlay.data.local import LocalSubscriptions
-from overlay.data.replays import concerns, mark_replayed, withdraw_durable
+from overlay.data.replays import Missed, concerns, mark_replayed, withdraw_durable
 from overlay.data.router import Router
 from overlay.data.routes import NOWHERE, Fan, Queue, Route, Side
 from overlay.data.runs import flags_of, gather, look_up, rising, scatter, stamp, stamp_extended
@@ -71,7 +70,7 @@ class Publications(Quiet):
         self._named_to: dict[int, set[Client]] = {}
         self._named_at = -1
         self._phase = 0
-        self._missed: list[Publication] = []  # of this drain: too late for clients here
+        self._missed = Missed()  # of this drain
         self.plane = 0  # what local publishers' are stamped with
         self.held: dict[Source, int] = {}  # the last accepted of local publishers, while these are not routed
         self.stage: Stage | None = None  # of an overlay that asks before it routes
@@ -294,7 +293,7 @@ class Publications(Quiet):
         peers, links = self.router.hops(side, content)
         if links is not None:
             return route  # soft links: nobody knows here who is behind which
-        self._missed.append(publication)
+        self._missed.left_out(publication)
         heard = tuple([peer for peer in peers if peer not in unheard])
         return self._route(heard, None, self.local.index.deliveries(content), route.allowed)
 
@@ -311,7 +310,7 @@ class Publications(Quiet):
             self.duplicates += len(fan.clients)
             if fan.clients and self.seen.holes and (when := self.seen.missed(source, publication.sequence)):
                 if self.was_owed(fan.clients, publication, when):
-                    self._missed.append(publication)
+                    self._missed.too_late(publication)
         if self.log is not None:
             self.log(side, publication, route, fresh, now)
 
@@ -327,9 +326,8 @@ class Publications(Quiet):
         for session in sessions:
             session.out.hold(record)
         self.core.dirty |= sessions
-        if self._missed:
-            record.cuts += cuts_of(self._missed, CUT_LINK_LOST)
-            self._missed.clear()
+        if self._missed.cut:
+            self._missed.report(record)
 
     def send_again(
         self, side: Client, run: list[Publication], source: Source, record: Settling, now: float

@@ -2,14 +2,40 @@
 
 A side that is met anew is *unheard* by a publisher until a replay of it has passed here: something older may
 be owed behind it (tree/returned.py).
+
+What comes where newer ones were delivered is too late, however often it is sent again: it is told at once.
 """
 
 from __future__ import annotations
 
-from grapevine.wire.messages import DURABLE, REPLAYED, RESENT, Publication
+from grapevine.wire.messages import CUT_LINK_LOST, CUT_OVERTAKEN, DURABLE, REPLAYED, RESENT, Publication
 from overlay.data.routes import Route
 from overlay.data.runs import flags_of, look_up
 from overlay.links.session import Remote
+from overlay.links.settling import Settling, cuts_of
+
+
+class Missed:
+    """What somebody did not get who may be owed it."""
+
+    __slots__ = ("cut",)
+
+    def __init__(self) -> None:
+        self.cut: dict[int, list[Publication]] = {}  # by reason
+
+    def left_out(self, publication: Publication) -> None:
+        """A side that was left out."""
+        self.cut.setdefault(CUT_LINK_LOST, []).append(publication)
+
+    def too_late(self, publication: Publication) -> None:
+        """A client that had newer ones."""
+        reason = CUT_OVERTAKEN if publication.flags & DURABLE else CUT_LINK_LOST
+        self.cut.setdefault(reason, []).append(publication)
+
+    def report(self, record: Settling) -> None:
+        for reason, publications in self.cut.items():
+            record.cuts += cuts_of(publications, reason)
+        self.cut.clear()
 
 
 def concerns(unheard: set[Remote], run: list[Publication], known: dict[bytes, Route]) -> bool:

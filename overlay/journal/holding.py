@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections import deque
 from itertools import pairwise
 
-from grapevine.wire.messages import CUT_EXPIRED, CUT_LINK_LOST, CUT_NO_ROOM, DURABLE, Cut, Publication
+from grapevine.wire.messages import (
+    CUT_EXPIRED,
+    CUT_LINK_LOST,
+    CUT_NO_ROOM,
+    CUT_OVERTAKEN,
+    DURABLE,
+    Cut,
+    Publication,
+)
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.data.client import Client
@@ -47,6 +55,8 @@ class HeldSettling(Settling):
             self.stranded = True
             self.holding.strand(self)
             return  # one pending is left: its replay
+        if self.pending == 1 and self.cuts:
+            self.holding.tell(self.cuts)
         super().release()
         if not self.pending:
             self.holding.settle(self.source)
@@ -82,6 +92,7 @@ class Holding(Quiet):
         self.journal = journal
         self.path = path
         self.stranded = 0  # batches, ever
+        self.overtaken = 0  # publications
         self._records: dict[Source, deque[HeldSettling]] = {}  # in order, not settled
         self._drain = 0
         self._latest: dict[Source, int] = {}  # of this drain
@@ -165,15 +176,32 @@ class Holding(Quiet):
     def _unwritten(self, source: Source) -> list[Publication]:
         return [p for record in self._records.get(source, ()) for p in record.unwritten]
 
-    def _replayed(self, source: Source, up_to: int) -> bool:
-        """All that was in custody up to this number went once more and is settled. Whether something newer
-        has been stranded since."""
+    def _replayed(self, source: Source, up_to: int, late: list[Cut]) -> bool:
+        """All that was in custody up to this number went once more and is settled, but for what came too
+        late somewhere. Whether something newer has been stranded since."""
         stranded = [record for record in self._records.get(source, ()) if record.stranded]
+        self._cut_late(source, stranded, late)
         for record in stranded:
             if record.last_sequence <= up_to:
                 record.stranded = False
                 record.release()
         return any(record.stranded for record in stranded)
+
+    def tell(self, cuts: list[Cut]) -> None:
+        """Custody of these ends, and not all who were owed them have them: also if no publisher is there."""
+        for cut in cuts:
+            if cut.reason == CUT_OVERTAKEN:
+                self.overtaken += cut.last - cut.first + 1
+                numbers = {"publisher": f"{cut.publisher:016x}", "first": cut.first, "last": cut.last}
+                text = f"durable publications {cut.first} to {cut.last} of {cut.publisher:016x} came too late"
+                self.core.event(self.core.now, "custody.overtaken", text, "bad", **numbers)
+
+    def _cut_late(self, source: Source, records: list[HeldSettling], late: list[Cut]) -> None:
+        for cut in late:
+            for record in records:
+                first, last = max(cut.first, record.first_sequence), min(cut.last, record.last_sequence)
+                if first <= last:
+                    record.cuts.append(Cut(*source, first, last, CUT_OVERTAKEN))
 
     def expire(self, source: Source, held: Held, now: float) -> bool:
         """Give this piece up, the oldest of its publisher's; False if some of it is under way."""
@@ -201,6 +229,7 @@ class Holding(Quiet):
             "publications": self.journal.contents.custody.items,
             "stranded": len(self.replay.plans),
             "replayed": self.replay.replayed,
+            "overtaken": self.overtaken,
         }
 
     def validate(self) -> None:

@@ -18,7 +18,15 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from grapevine.wire.messages import CUT_LINK_LOST, CUT_ROTTEN, REPLAYED, RESENT, Publication
+from grapevine.wire.messages import (
+    CUT_LINK_LOST,
+    CUT_OVERTAKEN,
+    CUT_ROTTEN,
+    REPLAYED,
+    RESENT,
+    Cut,
+    Publication,
+)
 from overlay.core import Core
 from overlay.data.client import Client
 from overlay.data.path import Keep
@@ -69,19 +77,21 @@ class Again(Settling):
     def release(self) -> None:
         super().release()
         if not self.pending:
-            cut = any(cut.reason == CUT_LINK_LOST for cut in self.cuts)
-            self.replay.finish(self.source, None if cut else self.up_to)
+            stranded = any(cut.reason == CUT_LINK_LOST for cut in self.cuts)
+            late = [cut for cut in self.cuts if cut.reason == CUT_OVERTAKEN]
+            self.replay.finish(self.source, None if stranded else self.up_to, late)
 
 
 class Replay:
-    """`done(source, up_to)` when what was stranded of a publisher, up to this number, is settled; it says
-    whether something is stranded still. `unwritten(source)` is what is in custody and not on disk yet."""
+    """`done(source, up_to, late)` when what was stranded of a publisher, up to this number, is settled, but
+    for what came too `late`; it says whether something is stranded still. `unwritten(source)` is what is in
+    custody and not on disk yet."""
 
     def __init__(self, core: Core, journal: Journal, path: Entered) -> None:
         self.core = core
         self.journal = journal
         self.path = path
-        self.done: Callable[[Source, int], bool] = lambda source, up_to: False
+        self.done: Callable[[Source, int, list[Cut]], bool] = lambda source, up_to, late: False
         self.unwritten: Callable[[Source], list[Publication]] = lambda source: []
         # Whether all that were owed it can be reached again, as far as the overlay knows.
         self.is_time: Callable[[Source], bool] = lambda source: True
@@ -148,12 +158,17 @@ class Replay:
                 found += read.publications
         return found
 
-    def finish(self, source: Source, up_to: int | None) -> None:
+    def finish(self, source: Source, up_to: int | None, late: list[Cut]) -> None:
         """None: something was cut again."""
         plan = self.plans[source]
         plan.under_way = False
         plan.again = plan.again or up_to is None
-        if up_to is None or plan.in_part or (plan.again and self.holds_back) or self.done(source, up_to):
+        if (
+            up_to is None
+            or plan.in_part
+            or (plan.again and self.holds_back)
+            or self.done(source, up_to, late)
+        ):
             plan.tries += plan.again
             self._schedule(source, plan)
         elif plan.again:

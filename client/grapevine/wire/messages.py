@@ -135,6 +135,7 @@ CUT_NO_ROOM = 4  # durable, and the disk of its first broker is full
 CUT_ROTTEN = 5  # durable, and the disk has damaged it
 CUT_EXPIRED = 6  # durable, and in custody for too long
 CUT_NO_RESPONDERS = 7  # a request that nobody has subscribed to
+CUT_OVERTAKEN = 8  # durable, and newer ones of its publisher were delivered before it came
 
 
 # --- link session: 1-19 ------------------------------------------------------------------------
