@@ -5,12 +5,13 @@ settled it says so and is gone. Its children (the heirs) dial its parent (the su
 root the lowest child); tables are exchanged over the new links; then what was paused is matched anew,
 towards the new links only, before anything newer. A leaver that had lost its parent tells the successor
 where it looked for another: below it nobody else may know. A leaver that breaks off in between is a broker
-whose link broke, nothing else.
+whose link broke, nothing else. What two that leave at once have sent may be paused before each other, however
+far apart they are: who has waited long lets its neighbours go on for a while, and asks again.
 """
 
 from __future__ import annotations
 
-from grapevine.wire.messages import LeaveDone, LeaveHeld, Leaving
+from grapevine.wire.messages import LeaveDelayed, LeaveDone, LeaveHeld, Leaving
 from overlay.behaviour import Quiet
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
@@ -61,6 +62,7 @@ class Leave(Quiet):
         self._later: dict[Peer, Leaving] = {}  # who asks while another leaves
         self._successor = 0  # whom we have named when we asked
         self._pausing: Gather | None = None  # who is to say that it has paused
+        self._until = 0.0  # so long we wait for what we had to be settled
         sync.forget_stale.append(self._synced)
 
     def attach(self, core: Core) -> None:
@@ -68,6 +70,7 @@ class Leave(Quiet):
         core.on(Leaving, self.on_leaving)
         core.on(LeaveHeld, self.on_leave_held)
         core.on(LeaveDone, self.on_leave_done)
+        core.on(LeaveDelayed, self.on_leave_delayed)
 
     # --- the leaver -------------------------------------------------------------------------------------
 
@@ -108,6 +111,7 @@ class Leave(Quiet):
             return
         self._successor = parent.id
         heirs = tuple(peer.id for peer in peers if peer is not parent)
+        self._until = now + self._patience_s()
         self._pausing = Gather(lambda gather, later: self._await_settled(later))
         for peer in peers:
             self._pausing.wait_for(peer)
@@ -116,6 +120,10 @@ class Leave(Quiet):
             peers.remove(parent)
         self.core.tell(Leaving(parent.id, parent.name, parent.addresses, heirs), *peers)
         self._pausing.start(now)
+
+    def _patience_s(self) -> float:
+        """Never the same at two brokers: one that goes on is enough for the other to leave."""
+        return self.core.settings.links.lost_after_s * (1 + self.core.id / 2**64)
 
     def on_leave_held(self, peer: Peer, message: LeaveHeld, now: float) -> None:
         if self._pausing is not None:
@@ -129,12 +137,16 @@ class Leave(Quiet):
             return
         if any(peer.link is None for peer in peers):
             # It broke while we were waiting: it comes back or is lost, and all are asked again.
-            self.neighbours.closed = self.join.stopped = False
-            self.join.try_again(now)
+            self._stay(now)
             self._await_neighbours(now)
             return
         if self.core.numbered or any(p.out.unsettled or p.incoming.records for p in peers):
-            self.core.timers.at(now + LOOK_AGAIN_S, self._await_settled)
+            if now < self._until:
+                self.core.timers.at(now + LOOK_AGAIN_S, self._await_settled)
+            else:
+                self._stay(now)
+                self.core.tell(LeaveDelayed(), *peers)
+                self.core.timers.at(now + self._patience_s() / 4, self._await_neighbours)
             return
         self.join.left()
         self.core.tell(LeaveDone(), *peers)
@@ -143,6 +155,10 @@ class Leave(Quiet):
                 peer.link = None
                 self.core.close(link)
         self.core.finished = True
+
+    def _stay(self, now: float) -> None:
+        self.neighbours.closed = self.join.stopped = False
+        self.join.try_again(now)
 
     def _is_first(self, departure: Departure) -> bool:
         """Of two that leave at once, who has named the other as successor; of two that have, the lower."""
@@ -167,6 +183,13 @@ class Leave(Quiet):
         self.core.tell(LeaveHeld(), peer)
         if self.core.id in message.heirs:
             self._addresses = message.successor_addresses
+
+    def on_leave_delayed(self, peer: Peer, message: LeaveDelayed, now: float) -> None:
+        self._later.pop(peer, None)
+        departure = self.departures.get(peer.id)
+        if departure is not None and not departure.done:
+            self._stays(departure, now)
+            peer.touch()
 
     def _heirs_wait(self, departure: Departure) -> None:
         """What is for an heir waits behind what is paused for the leaver."""
@@ -265,14 +288,17 @@ class Leave(Quiet):
         self._later.pop(session, None)  # type: ignore[call-overload]
         departure = self.departures.get(session.id)
         if departure is not None and departure.leaver is session and not departure.done:
-            del self.departures[session.id]
-            departure.leaver.paused = False
-            for peer in self._heirs(departure):
-                self.router.next_hop_override.pop(peer, None)
-            self.router.subscriptions.generation += 1
+            self._stays(departure, now)
             if session is self.join.parent:
                 self.join.try_again(now)
-            self._take_next(now)
+
+    def _stays(self, departure: Departure, now: float) -> None:
+        del self.departures[departure.leaver.id]
+        departure.leaver.paused = False
+        for peer in self._heirs(departure):
+            self.router.next_hop_override.pop(peer, None)
+        self.router.subscriptions.generation += 1
+        self._take_next(now)
 
     def link_lost(self, session: Session, now: float) -> None:
         self.departures.pop(session.id, None)

@@ -51,9 +51,9 @@ class Subscriptions(Quiet):
         self.mentions = here.mentions  # of both
         self.announced: dict[Peer, Announced] = {}
         self.confirmed: dict[Peer, set[int]] = {}  # by neighbours whose links broke since
-        # Set by Tombstones: whether a lost side's are to stand for a while; one of them is told by another.
+        # Set by Tombstones: whether a lost side's are to stand for a while; one of a side is told by another.
         self.bury: Callable[[Peer], bool] = lambda peer: False
-        self.turned: Callable[[SubscriptionEntry, Peer], None] = lambda entry, lost: None
+        self.turned: Callable[[SubscriptionEntry, Peer], None] = lambda entry, left: None
         # Set by Shortcuts: the anchor and path of one with this filter were others before.
         self.left: Callable[[Filter, Group, Group], None] = lambda filter, before, after: None
         self._group: dict[int, int] = {}
@@ -121,7 +121,7 @@ class Subscriptions(Quiet):
             self._enter(entry, peer)
             self._spread(entry, gather, now)
         elif change is Change.MOVED:
-            if isinstance(before, Peer) and before.buried:
+            if isinstance(before, Peer) and before is not peer:
                 self.turned(entry, before)
             self._move(entry, now)
             self._spread(entry, gather, now)
@@ -182,6 +182,8 @@ class Subscriptions(Quiet):
             self._exit(entry)
             self.table.release(entry)
         elif change is Change.MOVED:
+            if isinstance(source, Peer):
+                self.turned(entry, source)
             self._move(entry, now)
             self._spread(entry, None, now)
         elif shadowed and isinstance(source, Peer):
@@ -345,8 +347,6 @@ class Subscriptions(Quiet):
             counted = entry.source is session
             if not buried or not counted or len(entry.sources) > 1:
                 self.forget(entry, session, now)
-                if buried and counted and isinstance(session, Peer):
-                    self.turned(entry, session)
         if not buried:
             self.table.drop(session)
         self.confirmed.pop(session, None)  # type: ignore[call-overload]

@@ -40,6 +40,7 @@ from overlay.tree.missing import MissingBrokers
 from overlay.tree.peer import Peer, peers_of
 from overlay.tree.router import Burial, TreeRouter
 from overlay.tree.subscriptions import SubscriptionEntry
+from overlay.tree.turned import TurnedSubscriptions
 
 LOOK_AGAIN_S = 0.02
 PATIENCE = 3  # times lost_after_s: by then whoever was asked has answered or will not come back
@@ -74,6 +75,7 @@ class Tombstones(Quiet):
         self.advertisements = router.advertisements
         self.subscriptions.bury = self.bury
         self.subscriptions.turned = self._turned
+        self.underway = TurnedSubscriptions(self.subscriptions.matcher)
         self.publications = publications
         self.seen: LastSeen = publications.seen
         self.seen.remembers = True  # who goes with a lost side may come back from another
@@ -88,6 +90,7 @@ class Tombstones(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
         self.seen.serial = core.serial
+        self.underway.attach(core)
         core.on(Drain, self.on_drain)
         core.on(Accepted, self.on_accepted)
         core.on(Drained, self.on_drained)
@@ -129,12 +132,14 @@ class Tombstones(Quiet):
                 self.subscriptions.generation += 1
 
     def _turned(self, entry: SubscriptionEntry, peer: Peer) -> None:
-        """This side tells by now what was behind a lost one. (The entry may be withdrawn and its number given
-        to another while the tombstone stands.)"""
+        """Another side tells by now what was behind this one, which is lost, or has forgotten it. (The entry
+        may be withdrawn and its number given to another while the tombstone stands.)"""
         if (burial := self.router.lost.get(peer)) is not None:
             burial.turned.add(len(burial.turned), entry.item.filter, entry.source.number)
             burial.filters.append(entry.item.filter)
             self.subscriptions.mentions.add(entry.item.filter)
+        elif not (peer.lost or peer.departed or peer.going):
+            self.underway.turn(entry.item.filter, peer)
 
     def _know_publishers(self) -> None:
         """Whoever comes from now on had not published before: an advertisement is confirmed when everybody

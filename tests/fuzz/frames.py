@@ -68,6 +68,7 @@ def samples() -> list[Message]:
         wire.Leaving(2, "b2", ("tcp://b2:1",), (3, 4)),
         wire.LeaveHeld(),
         wire.LeaveDone(),
+        wire.LeaveDelayed(),
         wire.Advertise(1, wire.Advertisement(1, 1, 1, "b1", 77, 5, "quotes", simple)),
         wire.Unadvertise(1, 1),
         wire.Subscribe(2, wire.Subscription(1, 2, 1, (1, 2), rich)),

@@ -55,6 +55,7 @@ class Story(Simulation):
         fanout: int = 1,
         healing: HealingSettings | None = None,
         durable: bool = False,
+        links: LinkSettings = LINKS,
     ) -> None:
         scenario = Scenario(
             "story",
@@ -69,7 +70,7 @@ class Story(Simulation):
             ),
             clients=Clients(publishers=0, subscribers=0),
             network=Wires(latency="constant", scale_s=0.01, jitter_s=0.0, skew_s=0.0),
-            links=LINKS,
+            links=links,
             healing=healing or HealingSettings(),
             durable=Durable() if durable else None,
         )

@@ -125,3 +125,22 @@ def test_what_waits_at_a_broker_that_moves_is_told_when_the_path_is_torn() -> No
     story.wait(lambda: sender.idle and commands.moves.moved == 1, seconds=60.0)
     assert not story.judged()
     assert story.oracle.excused["cut"] == 10 - len(story.received(reader))
+
+
+def test_two_that_leave_at_once_do_not_wait_for_each_other_for_ever() -> None:
+    """What each of them has sent is for somebody behind the other, and waits there for the other's heir."""
+    story = Story(6).begin()
+    senders = [story.publisher("left", 0), story.publisher("right", 5)]
+    readers = [story.client("first", 0), story.client("last", 5)]
+    subscriptions = [story.subscribe(reader, "x > 0") for reader in readers]
+    story.wait(lambda: all(subscription.confirmed for subscription in subscriptions))
+    story.network.clog(story.link(2, 3), story.world.now + 1.0)
+    for value, sender in enumerate(senders, 1):
+        sender.publish({"x": value})
+    story.run_for(0.1)
+    for leaver in (story.brokers[1], story.brokers[4]):
+        leaver.leave()
+    story.wait(lambda: story.brokers[1].left and story.brokers[4].left)
+    story.wait(lambda: all(sender.idle for sender in senders))
+    assert [sorted(story.received(reader)) for reader in readers] == [[1, 2], [1, 2]]
+    assert not story.judged()

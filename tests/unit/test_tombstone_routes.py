@@ -7,13 +7,23 @@ from random import Random
 import pytest
 
 from grapevine.filters import parse
-from grapevine.wire.messages import Advertise, Advertisement, Confirmed, Subscription, Unadvertise
+from grapevine.wire import encode_attributes
+from grapevine.wire.messages import (
+    Advertise,
+    Advertisement,
+    Confirmed,
+    Publication,
+    Subscription,
+    Unadvertise,
+)
 from matching.scan import Scan
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.data.routes import Hops
+from overlay.links.incoming import Incoming
 from overlay.links.readiness import Readiness
 from overlay.links.session import Kind, Link
+from overlay.links.settling import Settling
 from overlay.settings import CoreSettings
 from overlay.softlinks.excludes import Tap
 from overlay.tree.advertisements import Advertisements
@@ -22,6 +32,7 @@ from overlay.tree.peer import Peer
 from overlay.tree.router import Burial, TreeRouter
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.sync import Sync
+from overlay.tree.turned import TurnedSubscriptions
 
 CONTENT = {"x": 1}
 
@@ -122,3 +133,29 @@ def confirm(announcements: Announcements) -> None:
     for peer, announced in list(announcements._open.items()):
         for stamp in list(announced):
             announcements.on_confirmed(peer, Confirmed(stamp), 0.0)
+
+
+def test_what_is_under_way_to_a_side_that_a_subscriber_has_left_is_cut(router: TreeRouter) -> None:
+    """It is behind `new` by now; `left` has restarted, perhaps, and settles what comes as if for nobody."""
+    core, subscriptions = router.core, router.subscriptions
+    left, new = neighbour(router, "left", 1), neighbour(router, "new", 2, wants=False)
+    turned = TurnedSubscriptions(Scan)
+    turned.attach(core)
+    subscriptions.turned = lambda entry, peer: turned.turn(entry.item.filter, peer)
+    source = Incoming(8, lambda: None)
+    source.records.append(record := Settling(source))
+    record.last = 3
+    wanted = [
+        Publication(encode_attributes({"x": x}), b"", n, publisher=7) for n, x in ((1, 1), (2, 0), (3, 2))
+    ]
+    left.out.queue += wanted
+    left.out.hold(record)
+    entry = subscriptions.table.by_key[1, 1]
+    subscriptions.table.learn((1, 1), entry.item, new)
+    subscriptions.forget(entry, left, 0.0)
+    left.out.seal()
+    left.out.settle(3)
+    assert entry.source is new and record.pending == 1
+    core.work(0.0)
+    assert not record.pending
+    assert [(cut.first, cut.last) for cut in source.cuts] == [(1, 1), (3, 3)]

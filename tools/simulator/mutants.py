@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from grapevine.client.session.duplicates import Duplicates
+from grapevine.filters import Filter
 from grapevine.wire.messages import Message, Subscribe, Subscription
 from overlay.data.duplicates import LastSeen
 from overlay.gather import Gather
@@ -32,6 +33,7 @@ from overlay.tree.missing import MissingBrokers
 from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.tombstones import Tombstones
+from overlay.tree.turned import TurnedSubscriptions
 from tools.simulator.apps import App
 from tools.simulator.channel_mutants import CHANNEL_MUTANTS
 from tools.simulator.disk_mutants import DISK_MUTANTS
@@ -82,6 +84,12 @@ def _tombstone_forgotten_early() -> list[Replacement]:
             self._forget(session, now)
 
     return [(Tombstones, "link_lost", hasty)]
+
+
+def _turned_settles_silently() -> list[Replacement]:
+    def ignore(self: TurnedSubscriptions, filter: Filter, left: Peer) -> None: ...
+
+    return [(TurnedSubscriptions, "turn", ignore)]
 
 
 def _cuts_thrown_away() -> list[Replacement]:
@@ -275,6 +283,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "confirmation-discharged-by-suspension": _confirmation_discharged_by_suspension,
     "lost-link-settles-silently": _lost_link_settles_silently,
     "tombstone-forgotten-early": _tombstone_forgotten_early,
+    "turned-settles-silently": _turned_settles_silently,
     "cuts-thrown-away": _cuts_thrown_away,
     "covered-dropped-on-path-change": _covered_dropped_on_path_change,
     "fresh-dropped-as-repeated": _fresh_dropped_as_repeated,

@@ -80,6 +80,7 @@ from grapevine.wire.tree import TREE, TreeMessage
 from grapevine.wire.tree import Advertise as Advertise
 from grapevine.wire.tree import Advertisement as Advertisement
 from grapevine.wire.tree import Confirmed as Confirmed
+from grapevine.wire.tree import LeaveDelayed as LeaveDelayed
 from grapevine.wire.tree import LeaveDone as LeaveDone
 from grapevine.wire.tree import LeaveHeld as LeaveHeld
 from grapevine.wire.tree import Leaving as Leaving

@@ -1,4 +1,4 @@
-"""What brokers of a tree say to each other: who leaves, 10-12; what is advertised and subscribed, 20-39."""
+"""What brokers of a tree say to each other: who leaves, 10-12, 16; what is advertised, subscribed, 20-39."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ class LeaveDone(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     kind: ClassVar[int] = 12
     gate: ClassVar[Gate] = Gate(1, Carrier.PEER, BROKER)
+
+
+class LeaveDelayed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Send to the leaver again: it asks once more later."""
+
+    kind: ClassVar[int] = 16
+    gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
 
 
 class Advertisement(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -97,11 +104,11 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 TreeMessage: TypeAlias = (
-    Leaving | LeaveHeld | LeaveDone | Advertise | Unadvertise | Subscribe | Unsubscribe | Confirmed
-    | Drain | Accepted | Drained | Missing | Edges | JoinAsk | JoinAnswer
+    Leaving | LeaveHeld | LeaveDone | LeaveDelayed | Advertise | Unadvertise | Subscribe | Unsubscribe
+    | Confirmed | Drain | Accepted | Drained | Missing | Edges | JoinAsk | JoinAnswer
 )  # fmt: skip
 
 TREE: tuple[type[TreeMessage], ...] = (
-    Leaving, LeaveHeld, LeaveDone, Advertise, Unadvertise, Subscribe, Unsubscribe, Confirmed,
-    Drain, Accepted, Drained, Missing, Edges, JoinAsk, JoinAnswer,
+    Leaving, LeaveHeld, LeaveDone, LeaveDelayed, Advertise, Unadvertise, Subscribe, Unsubscribe,
+    Confirmed, Drain, Accepted, Drained, Missing, Edges, JoinAsk, JoinAnswer,
 )  # fmt: skip
