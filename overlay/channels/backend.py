@@ -225,18 +225,21 @@ class BackEnd(Quiet):
         return after, max(known.kept.first - execution_of(after) - 1, 0)
 
     def on_unsubscribe(self, session: Session, message: BackendUnsubscribe, now: float) -> None:
-        known = self.store.interest.by_be.get(message.be)
-        if known is None:
-            return
+        be = message.be
         if message.subscriber:
-            self.store.interest.drop_cursor(message.be, message.subscriber)
-        else:
+            be = self._now(be)
+            self.store.interest.drop_cursor(be, message.subscriber)
+        elif (known := self.store.interest.by_be.get(be)) is not None:
             known.brokers.discard(session.id)
-        self.release(message.be)
+        self.release(be)
 
     def on_cursors(self, session: Session, message: Cursors, now: float) -> None:
         for be, at in message.cursors:
-            self.store.interest.move_cursor(be, message.subscriber, at, now)
+            self.store.interest.move_cursor(self._now(be), message.subscriber, at, now)
+
+    def _now(self, be: int) -> int:
+        """A broker may speak of a set by the id that it had before its channel was replaced."""
+        return self.store.interest.later.get(be, be)
 
     # --- executions ---------------------------------------------------------------------------------------
 
@@ -326,7 +329,11 @@ class BackEnd(Quiet):
                 form = canonical(take_set(new.parameters, given))
             except ParameterError:
                 continue
-            self.store.interest.replace(known, new.version, form, now)
+            found = self.store.interest.replace(known, new.version, form, now)
+            for broker in found.brokers if found is not None else ():
+                self._unsaid.setdefault(broker, set()).add(found.be)
+        for session in self.brokers.values():  # who is between two links has its time anyway
+            self.core.timers.at(now + LINGER_S, lambda later, held=session: self._forget_unsaid(held, later))
         self.troubled(new.name, "replaced", f"channel {new.name} has version {new.version} now")
 
     # --- what it looks like -------------------------------------------------------------------------------

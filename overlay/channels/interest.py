@@ -116,7 +116,9 @@ class Interest:
         else:
             self.forget(be)
 
-    def replace(self, known: BackendSubscription, version: int, form: bytes, now: float) -> None:
+    def replace(
+        self, known: BackendSubscription, version: int, form: bytes, now: float
+    ) -> BackendSubscription | None:
         """The set goes on as another one; the old id stays until the brokers that have it let go."""
         kept = known.kept
         be = set_id(kept.channel, version, form)
@@ -125,11 +127,12 @@ class Interest:
         earlier = (*kept.earlier, (kept.version, known.be))
         new = self.enter(be, kept.channel, version, form, earlier, kept.first)
         if new is None:
-            return
+            return None
         new.brokers |= known.brokers
         for subscriber, cursor in list(known.cursors.items()):
             self.move_cursor(be, subscriber, cursor.position, now)
             self.drop_cursor(known.be, subscriber)
+        return new
 
     def carried(self, before: int, version: int, subscriber: str) -> BackendSubscription | None:
         """Where a subscriber that goes on is now whose set had this id under an earlier version."""

@@ -9,10 +9,13 @@ import pytest
 
 from grapevine.client.session import Session
 from grapevine.errors import ParameterError
+from grapevine.wire.channels import BackendUnsubscribe, Cursors, position
 from grapevine.wire.driving import Failed
 from grapevine.wire.messages import Command
 from grapevine.wire.parameters import Parameter
+from overlay.channels.backend import BackEnd
 from overlay.channels.desk import DriverDesk
+from overlay.channels.frontend import FrontEnd
 from overlay.channels.results import ResultsError
 from overlay.channels.verbs import ChannelVerbs, Definitions
 from overlay.links.session import Kind
@@ -136,6 +139,40 @@ def test_two_sets_that_become_one_lose_nothing(town: Town) -> None:
     publish(town, 17)
     town.drive()
     assert ids(town, "ann", states["ann"]) == [16, 17] == ids(town, "bob", states["bob"])
+
+
+def test_a_set_that_was_left_before_its_channel_was_replaced_leaves(town: Town) -> None:
+    """The broker lingers on it, and will not ask for it again."""
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    session.channels.unsubscribe(ann)
+    town.run(1.0)
+    assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 1
+    replace(town)
+    town.run(100.0)
+    assert town.cores["back"].status()["back end"]["back_end_subscriptions"] == 0
+
+
+def test_what_a_broker_says_of_a_set_that_was_replaced_counts(town: Town) -> None:
+    """Its word and the change have crossed."""
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "ann", ann) == [1]
+    town.run(2.0)
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    front = next(b for b in town.cores["edge"].behaviours if isinstance(b, FrontEnd))
+    (old,) = front.wanted
+    replace(town)
+    (edge,) = (each for each in backend.brokers.values() if each.name == "edge")
+    backend.on_cursors(edge, Cursors("ann", ((old, position(7)),)), town.now)
+    interest = backend.store.interest
+    assert {be for be, known in interest.by_be.items() if known.cursors} == {interest.later[old]}
+    assert interest.by_be[interest.later[old]].cursors["ann"].position == position(7)
+    backend.on_unsubscribe(edge, BackendUnsubscribe(old, "ann"), town.now)
+    assert not any(known.cursors for known in interest.by_be.values())
+    assert session.channels.by_number, "and it is still served"
 
 
 def test_another_default_counts_for_who_comes_then(town: Town) -> None:
