@@ -56,6 +56,7 @@ class BackEnd(Quiet):
         self.brokers: dict[int, BackendSession] = {}
         self.pulled_rows = self.pulled_bytes = self.pulls = 0
         self.produced: dict[int, int] = {}  # by back-end subscription: bytes of results in this life
+        self._carried: dict[int, set[int]] = {}  # by broker: sets of a new version, not asked for yet
         self._damaged: set[str] = set()  # what was noted already
         self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
 
@@ -107,6 +108,19 @@ class BackEnd(Quiet):
         """What a broker held on an earlier link and has not asked for on this one."""
         if self.brokers.get(session.id) is session:
             self._let_go(session.id, self._unsaid.pop(session.id, set()), now)
+
+    def _await(self, session: BackendSession, carried: set[int], now: float) -> None:
+        """Sets that went over to a new version: the broker asks for them on this link, or wants them no
+        more."""
+        self._carried.setdefault(session.id, set()).update(carried)
+
+        def forget(later: float) -> None:
+            left = carried & self._carried.get(session.id, set())
+            self._carried.get(session.id, set()).difference_update(carried)
+            if self.brokers.get(session.id) is session:
+                self._let_go(session.id, left, later)
+
+        self.core.timers.at(now + LINGER_S, forget)
 
     def link_down(self, session: Session, now: float) -> None:
         if isinstance(session, BackendSession) and not session.dialled:
@@ -161,7 +175,8 @@ class BackEnd(Quiet):
             self._refuse(session, message, "limit", "another parameter set has the same id: change a value")
             return
         known.brokers.add(session.id)
-        self._unsaid.get(session.id, set()).discard(be)
+        for awaited in (self._unsaid, self._carried):
+            awaited.get(session.id, set()).discard(be)
         after, lost = self._begin(channel, known, message)
         if message.subscriber:
             at = 0 if message.subscriber in known.cursors else after
@@ -319,6 +334,7 @@ class BackEnd(Quiet):
     def replaced(self, old: Channel, new: Channel, now: float) -> None:
         """Sets whose values the new version takes go on in it; brokers ask again for all, and hear of those
         that do not."""
+        carried: dict[int, set[int]] = {}  # by broker
         for known in list(self.store.interest.by_be.values()):
             kept = known.kept
             if (kept.channel, kept.version) != (old.name, old.version) or kept.left:
@@ -330,10 +346,12 @@ class BackEnd(Quiet):
             except ParameterError:
                 continue
             found = self.store.interest.replace(known, new.version, form, now)
-            for broker in found.brokers if found is not None else ():
-                self._unsaid.setdefault(broker, set()).add(found.be)
-        for session in self.brokers.values():  # who is between two links has its time anyway
-            self.core.timers.at(now + LINGER_S, lambda later, held=session: self._forget_unsaid(held, later))
+            if found is not None:
+                for broker in found.brokers:
+                    carried.setdefault(broker, set()).add(found.be)
+        for broker, sets in carried.items():
+            if (session := self.brokers.get(broker)) is not None:
+                self._await(session, sets, now)
         self.troubled(new.name, "replaced", f"channel {new.name} has version {new.version} now")
 
     # --- what it looks like -------------------------------------------------------------------------------
