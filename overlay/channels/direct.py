@@ -96,7 +96,8 @@ class DirectChannels(Quiet):
         self._soon(channel, now)  # a plan of before may have left rows; without any nothing runs
 
     def _evaluate(self, channel: Channel, direct: Direct, plan: Plan) -> Runs:
-        ((name, after, up_to),) = plan.cuts
+        # Of its one dataset; a word of the query may be the name of another one.
+        name, after, up_to = next(cut for cut in plan.cuts if cut[0] == channel.new[0])
         dataset = self.store.catalog.datasets[name]
         sets = self._sets_of(channel, direct, plan)
         found: dict[int, list[bytes]] = {}

@@ -10,7 +10,8 @@ import pytest
 from grapevine.client.session import Session
 from grapevine.errors import ParameterError
 from grapevine.wire.channels import BackendUnsubscribe, Cursors, position
-from grapevine.wire.driving import Failed
+from grapevine.wire.driving import Commit, Failed, Plan, PlanAsk, Put, Serve, Serving
+from grapevine.wire.driving import decode_body as body_of
 from grapevine.wire.messages import Command
 from grapevine.wire.parameters import Parameter
 from overlay.channels.backend import BackEnd
@@ -173,6 +174,29 @@ def test_what_a_broker_says_of_a_set_that_was_replaced_counts(town: Town) -> Non
     backend.on_unsubscribe(edge, BackendUnsubscribe(old, "ann"), town.now)
     assert not any(known.cursors for known in interest.by_be.values())
     assert session.channels.by_number, "and it is still served"
+
+
+def test_a_channel_that_is_dropped_during_its_execution(town: Town) -> None:
+    """What its driver still says is refused; made again, it begins with what comes then."""
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.attach("driver", "back")
+    serving = body_of(town.ask("serve", Serve("d", 1)).body, Serving)
+    plan = body_of(town.ask("plan", PlanAsk(serving.lease, "Near", 1)).body, Plan)
+    assert command(town, "channel.drop", name="Near")[0] == "failed", "it has a subscriber"
+    assert command(town, "channel.drop", name="Near", force=True)[0] == "ok"
+    assert "was dropped" in str(ann.error)
+    where = (serving.lease, "Near", plan.version, plan.execution, 5)
+    assert town.ask("put", Put(*where, 0, [(7, [b"x"])])).outcome == "again"
+    assert town.ask("commit", Commit(*where, 1)).outcome == "version"
+    text = msgspec.json.encode({"datasets": [], "channels": [CHANNEL]}).decode()
+    assert command(town, "channel.create", definitions=text)[0] == "ok"
+    again = subscribe(town, "ann", 0)
+    publish(town, 2)
+    town.drive_version = 2
+    town.drive()
+    assert ids(town, "ann", again) == [2]
 
 
 def test_another_default_counts_for_who_comes_then(town: Town) -> None:

@@ -17,7 +17,7 @@ from grapevine.wire.columns import column_value
 from grapevine.wire.driving import FedRow
 from grapevine.wire.parameters import Parameter
 from overlay.channels.direct import filter_of, typed
-from overlay.channels.verbs import ChannelVerbs
+from overlay.channels.verbs import ChannelVerbs, Definitions
 from pipeline.channels.direct import direct
 from tests.town import Town, founded, publish
 
@@ -93,9 +93,9 @@ def test_the_filter_is_the_condition(asked: list[tuple[str, int]], value: int | 
 # --- at the back end ---------------------------------------------------------------------------------------
 
 
-def with_direct(town: Town) -> None:
+def with_direct(town: Town, sql: str = "SELECT id AS number FROM Reports WHERE id > :low") -> None:
     plain = Direct((Column("id", "number", "bigint"),), (Comparison("id", "bigint", ">", Term("low")),), ())
-    sql, low = "SELECT id AS number FROM Reports WHERE id > :low", Parameter("low", "bigint")
+    low = Parameter("low", "bigint")
     channel = Channel("Direct", sql, (low,), 0.0, ("Reports",), direct=plain)
     verbs = next(b for b in town.cores["back"].behaviours if isinstance(b, ChannelVerbs))
     assert verbs.desk is not None
@@ -125,6 +125,20 @@ def test_rows_come_without_a_driver() -> None:
     for name in ("bob", "eve"):
         assert rows(town, name, states[name]) == [{"number": n} for n in (3, 4)]
     assert town.cores["back"].status()["driver"]["driver"] is None
+
+
+def test_a_word_that_is_the_name_of_another_dataset() -> None:
+    town = founded()
+    with_direct(town, "SELECT id AS number FROM Reports WHERE id > :low AND type <> 'Others'")
+    verbs = next(b for b in town.cores["back"].behaviours if isinstance(b, ChannelVerbs))
+    verbs.create(
+        Definitions([Dataset("Others", "class = 'other'", (("id", "bigint"),))], []), False, town.now
+    )
+    session = town.attach("ann", "edge")
+    ann = session.channels.subscribe("Direct", {"low": 0}, None, town.now, 5.0)
+    town.run(0.1)
+    publish(town, 1)
+    assert rows(town, "ann", ann) == [{"number": 1}]
 
 
 def test_a_back_end_that_is_killed_goes_on() -> None:
