@@ -43,6 +43,7 @@ EXPIRE_S = 10.0
 RESULTS_IN_ONE = 20_000  # of an Executed: about half a megabyte
 PIECE_BYTES = 1 << 20  # of a Pulled
 ROWS_IN_ONE = 16_384
+EXECUTIONS_MAX = execution_of(2**63 - 1)  # whose positions can be sent
 SETS_MAX = 1_000_000
 Values: TypeAlias = tuple[ParameterValue, ...]
 SAID_MAX = 200  # characters of a subscriber's own words that it hears again
@@ -281,10 +282,11 @@ class BackEnd(Quiet):
 
     def on_pull(self, session: Session, message: Pull, now: float) -> None:
         left = message.credit_bytes
+        last_one = min(message.execution, EXECUTIONS_MAX)
         self.pulls += 1
         for number, (be, after) in enumerate(message.ranges, 1):
             last = number == len(message.ranges)
-            rows, through, size = self._read(be, after, message.execution, left)
+            rows, through, size = self._read(be, after, last_one, left)
             left = max(left - size, 0)
             self.pulled_rows += len(rows)
             self.pulled_bytes += size

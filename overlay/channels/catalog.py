@@ -6,17 +6,21 @@ begin anew. Names are one space: in a query they are all tables.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 import msgspec
 
 from grapevine.errors import ChannelError
-from grapevine.wire.catalog import Channel, Dataset
-from grapevine.wire.parameters import Parameter
+from grapevine.wire.catalog import CONTINUOUS, Channel, Dataset
+from grapevine.wire.parameters import Parameter, mistakes
 
 DATASETS_MAX = 256
 CHANNELS_MAX = 1_024
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+PERIOD_MIN_S = 1.0
+TIME_MAX_S = 11 * 366 * 86_400.0
 
 
 class Catalog(msgspec.Struct):
@@ -32,6 +36,9 @@ class Catalog(msgspec.Struct):
     ) -> list[str]:
         """What is new or other now; all of it or nothing."""
         datasets, channels = list(datasets), list(channels)
+        definitions: list[Dataset | Channel] = [*datasets, *channels]
+        for each in definitions:
+            _check(each)
         for dataset in datasets:
             known = self.datasets.get(dataset.name)
             if known is not None and not known.same_as(dataset) and not replace:
@@ -93,6 +100,19 @@ class Catalog(msgspec.Struct):
         if name not in self.channels:
             raise ChannelError(f"no channel {name}{_meant(name, self.channels)}")
         return self.channels[name]
+
+
+def _check(each: Dataset | Channel) -> None:
+    """Whatever wrote the definitions: names become files and tables, times become timers."""
+    if not NAME.fullmatch(each.name):
+        raise ChannelError(f"{each.name[:64]!r} is no name: a letter, then letters, digits and _, at most 64")
+    if not 0 < each.keep_s <= TIME_MAX_S:
+        raise ChannelError(f"{each.name} would be kept for {each.keep_s:g} s")
+    if isinstance(each, Channel):
+        if not (each.period_s == CONTINUOUS or PERIOD_MIN_S <= each.period_s <= TIME_MAX_S):
+            raise ChannelError(f"channel {each.name} has a period of {each.period_s:g} s: 1 s at least")
+        if wrong := [text for parameter in each.parameters for text in mistakes(parameter)]:
+            raise ChannelError(f"channel {each.name}: {wrong[0]}")
 
 
 def mentions(channel: Channel, dataset: str) -> bool:

@@ -45,6 +45,7 @@ from overlay.settings import ChannelSettings
 CURSORS_S = 1.0
 LINGER_S = 30.0  # a back-end subscription stays for a subscriber that comes back
 WINDOW_MIN = 4_096
+WINDOW_MOST = 64 << 20  # of rows that one subscriber lets wait in a broker
 PULL_BYTES = 4 << 20
 OWN_PULL_BYTES = 256 << 10
 SUBSCRIPTIONS_MAX = 10_000  # of one client
@@ -70,7 +71,7 @@ class FrontEndSubscription:
     def begin(self, message: SubscribeChannel) -> None:
         """The client says up to where rows have come to it. How far its program has taken them, which is
         where it goes on after a crash, it says on its own."""
-        self.window = max(message.window, WINDOW_MIN)
+        self.window = min(max(message.window, WINDOW_MIN), WINDOW_MOST)
         self.located = True  # False from a broken link on: what was under way may be lost
         self.sent = max(message.after - 1, 0)
         self.taken = 0

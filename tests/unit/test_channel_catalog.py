@@ -9,7 +9,7 @@ import pytest
 
 from grapevine.client.session import Session
 from grapevine.errors import ParameterError
-from grapevine.wire.channels import BackendUnsubscribe, Cursors, position
+from grapevine.wire.channels import BackendUnsubscribe, Cursors, Pull, position
 from grapevine.wire.driving import Commit, Failed, Plan, PlanAsk, Put, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
 from grapevine.wire.messages import Command
@@ -306,3 +306,37 @@ def test_whatever_an_administrator_asks_is_answered(town: Town, given: dict[str,
             break
     assert command(town, "channel.create", definitions='{"datasets": [["D", "class = "]]}')[0] == "usage"
     assert command(town, "channel.create", definitions="[")[0] == "usage"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../../etc"},
+        {"name": "a/b"},
+        {"name": ""},
+        {"name": "x" * 65},
+        {"period_s": -1.0},
+        {"period_s": 1e-9},
+        {"period_s": 1e300},
+        {"keep_s": 0.0},
+        {"keep_s": -5.0},
+        {"parameters": (Parameter("low", "bigint", snap=-1),)},
+        {"parameters": (Parameter("low", "blob"),)},
+    ],
+)
+def test_definitions_that_no_file_would_give_are_refused(town: Town, change: dict[str, Any]) -> None:
+    """An administrator's own program may send anything: names are files, times are timers."""
+    channel = msgspec.structs.replace(CHANNEL, **{"name": "Other", **change})
+    text = msgspec.json.encode({"datasets": [], "channels": [channel]}).decode()
+    assert command(town, "channel.create", definitions=text)[0] == "failed"
+    assert town.cores["back"].status()["back end"]["channels"] == 1
+
+
+def test_a_pull_of_more_executions_than_can_be_is_answered(town: Town) -> None:
+    town.attach("ann", "edge")
+    subscribe(town, "ann", 0)
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    (edge,) = (each for each in backend.brokers.values() if each.name == "edge")
+    (be,) = backend.store.interest.by_be
+    backend.on_pull(edge, Pull(999, 2**63 - 1, ((be, 0), (1, 0)), 1 << 20), town.now)
+    town.run(0.1)
