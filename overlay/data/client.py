@@ -69,6 +69,11 @@ class Client(Session):
     def advertised(self) -> Iterator[Filter]:
         return (filter for _, filter in self.advertisements.values())
 
+    @property
+    def begins(self) -> bool:
+        """Whether it has come by itself: not as a stand-in, nor moved here with what it publishes."""
+        return not self.ended and all(key[0] == self.core.id for key, _ in self.advertisements.values())
+
     def readvertised(self) -> None:
         """The set of advertisements has changed."""
         self.publishes = True

@@ -53,6 +53,16 @@ class LastSeen:
                 del self.holes[source][:-HOLES]
         return last
 
+    def begin(self, source: Source, sequence: int) -> None:
+        """Its publisher attaches here and begins with this number: it sends again whatever is not settled, so
+        what is older is, or was told as cut. That comes once more only from custody whose end a crash has
+        unwritten."""
+        if source in self.gone:
+            self.gone[source] = max(self.gone[source], sequence - 1)
+        if source in self.holes:
+            holes = [(max(before, sequence - 1), behind, when) for before, behind, when in self.holes[source]]
+            self.holes[source] = [hole for hole in holes if hole[0] + 1 < hole[1]]
+
     def missed(self, source: Source, sequence: int) -> int:
         """If this was never here, although newer ones were: when these came. Else 0."""
         holes = self.holes.get(source, ())

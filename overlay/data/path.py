@@ -20,7 +20,6 @@ from grapevine.wire.messages import (
     CUT_NOT_ALLOWED,
     CUT_TOO_FAR,
     DURABLE,
-    REPLAYED,
     RESENT,
     TRACED,
     Batch,
@@ -35,7 +34,7 @@ from overlay.core import Core
 from overlay.data.client import INTRODUCED, Client
 from overlay.data.duplicates import LastSeen, SeenWindow, Source
 from overlay.data.local import LocalSubscriptions
-from overlay.data.replays import Missed, concerns, mark_replayed, withdraw_durable
+from overlay.data.replays import Missed, Unheard, concerns, cut_for, mark_replayed, spared, withdraw_durable
 from overlay.data.router import Router
 from overlay.data.routes import NOWHERE, Fan, Queue, Route, Side
 from overlay.data.runs import flags_of, gather, look_up, rising, scatter, stamp, stamp_extended
@@ -84,7 +83,7 @@ class Publications(Quiet):
         self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
         self.was_owed: WasOwed = lambda clients, publication, when: True  # by those who had asked by then
         # Of these publishers something older may be owed to these sides; by the overlay.
-        self.unheard: dict[Source, set[Remote]] = {}
+        self.unheard: dict[Source, Unheard] = {}
         # Durable publications of a local publisher are kept: which are taken, and what settles them.
         self.keep: Keep | None = None
 
@@ -105,6 +104,8 @@ class Publications(Quiet):
             stamp_extended(publications, publisher, incarnation, now, self.plane)
         else:
             stamp(publications, publisher, incarnation, now, self.plane)
+        if batch.first + repeated == 1 and client.begins:
+            self.seen.begin(source, publications[0].sequence)
         record = Settling(client.incoming)
         routes: dict[bytes, Route] = client.routes.at(self.local.generation)
         if not client.unrestricted:
@@ -271,30 +272,30 @@ class Publications(Quiet):
     def _spare_unheard(
         self, side: Side, run: list[Publication], source: Source, used: Used, now: float
     ) -> list[Publication]:
-        """Up to the beginning of a replay, those who may be owed something older get nothing durable; what
-        is left of the run."""
+        """Those who may be owed something older get nothing durable but replays; what is left of the run when
+        all of them are heard."""
         unheard = self.unheard[source]
         for index, publication in enumerate(run):
-            if publication.flags & REPLAYED:  # for all whose wishes are known by now
-                unheard -= {remote for remote in unheard if remote.synced}
-                if not unheard:
-                    del self.unheard[source]
-                    return run[index:]
+            without = spared(unheard, publication)
+            if not unheard:
+                del self.unheard[source]
+                return run[index:]
             route = self.route(side, publication.attributes)
-            if publication.flags & DURABLE and not unheard.isdisjoint(route.fan.peers):
-                route = self._route_without(side, publication, route, unheard)
+            if publication.flags & DURABLE and not without.isdisjoint(route.fan.peers):
+                route = self._route_without(side, publication, route, without)
             self._hand_one(side, publication, route, source, used, now)
         return []
 
     def _route_without(
-        self, side: Side, publication: Publication, route: Route, unheard: set[Remote]
+        self, side: Side, publication: Publication, route: Route, without: set[Remote]
     ) -> Route:
         content = decode_attributes(publication.attributes)
         peers, links = self.router.hops(side, content)
         if links is not None:
             return route  # soft links: nobody knows here who is behind which
         self._missed.left_out(publication)
-        heard = tuple([peer for peer in peers if peer not in unheard])
+        cut_for(self.unheard[publication.publisher, publication.incarnation], publication, without, peers)
+        heard = tuple([peer for peer in peers if peer not in without])
         return self._route(heard, None, self.local.index.deliveries(content), route.allowed)
 
     def _hand_one(

@@ -4,8 +4,8 @@ A broker that is asked for a group it does not know asks the overlay; where ther
 there, where there is none the group is made here. Two brokers that are asked at once must not both make it:
 each *claims* the name before it asks, so at least one of the two hears of the other. The one with the lower
 id asks again until the other has it or has given way; the one with the higher id gives way unless it had
-heard of nobody. Nothing is made while somebody does not answer or was given up for lost, nor by a broker that
-has started again and has not met its neighbours yet: it may be there.
+heard of nobody. Nothing is made while somebody does not answer or was given up for lost, nor in a part of the
+overlay that has not found the rest: it may be there.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class GroupHomes(Quiet):
         self.made: set[str] = set()  # decided to be here; the cursor follows
         self.known: dict[str, str] = {}  # name of the broker where a group was last found
         self.given_up: Callable[[], Iterable[str]] = lambda: ()  # brokers that were lost; set by profiles
-        self.alone: Callable[[], bool] = lambda: False  # neighbours are configured and none was met; likewise
+        self.apart: Callable[[], bool] = lambda: False  # this is the root of a part only; likewise
         census.reporters[QUESTION] = self._report
 
     def attach(self, core: Core) -> None:
@@ -86,6 +86,8 @@ class GroupHomes(Quiet):
     def _report(self, argument: bytes) -> Report:
         name = argument.decode("utf-8", "replace")
         report = {**self.census.brief(), "given_up": list(self.given_up())}
+        if self.apart():
+            report["apart"] = True
         if name in self.made or self.find(name) is not None:
             return {**report, "state": HELD, "addresses": list(self.addresses)}
         return {**report, "state": CLAIMED} if name in self.claims else report
@@ -126,8 +128,8 @@ class GroupHomes(Quiet):
             self._answer(name, "elsewhere", f"the group {name} is at {home['name']}", addresses)
         elif missing:
             self._answer(name, "busy", f"no answer from {', '.join(missing[:5])}: the group may be there")
-        elif self.alone():
-            self._answer(name, "busy", "this broker has not found its neighbours: the group may be there")
+        elif apart := [str(report["name"]) for report in reports if report.get("apart")]:
+            self._answer(name, "busy", f"{apart[0]} has not found its neighbours: the group may be there")
         elif name in self.known and not any(asker.message.fresh for asker in self.claims[name]):
             self._answer(name, "busy", f"the group was at {self.known[name]}, which cannot be reached")
         elif any(int(report["id"]) < self.core.id for report in claimed):

@@ -136,7 +136,6 @@ def durable(
     holding, stand_ins = Holding(journal, publications), StandIns(journal, router, readiness)
     readers, homes = Readers(streams, router), GroupHomes(streams, reports.census, addresses)
     homes.given_up = reports.given_up
-    homes.alone = lambda: bool(homes.core.settings.tree.neighbours) and not homes.core.peers
     groups, newest = Groups(readers, homes), LastValues(readers, reports.census, addresses)
     limits = CustodyLimits(journal, holding, stand_ins)
     return journal, holding, stand_ins, limits, streams, readers, homes, groups, newest, commands
@@ -148,6 +147,12 @@ def _replay_soon(on_disk: tuple[Behaviour, ...], publications: Publications) -> 
         holding.replay.first_s = REPLAY_S
         holding.replay.holds_back = False
         holding.replay.missing = lambda: publications.adopted is not None or not publications.whole()
+
+
+def _know_parts(on_disk: tuple[Behaviour, ...], join: Join) -> None:
+    """Whether there may be a part of the tree that this one has not met."""
+    for homes in [one for one in on_disk if isinstance(one, GroupHomes)]:
+        homes.apart = lambda: join.apart
 
 
 class Tree(NamedTuple):
@@ -334,6 +339,7 @@ def tree_broker(
         (*links, *tables, publications, *mesh, *clients, *channels, *relocating, leave, *answers, sync)
     )
     _replay_soon(on_disk, publications)
+    _know_parts(on_disk, join)
     moves.bans.leave_tree = leave.leave
     core.leave = moves.leave
     core.drain = attachments.drain

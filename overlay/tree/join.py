@@ -64,6 +64,7 @@ class Join(Quiet):
         self._tries = 0
         self._dialling = False
         self._given_up = False  # its answer comes too late
+        self._silent: set[str] = set()  # addresses where nobody answered when they were dialled last
         self._seeking = False
         self._name_checked = False
         self._reloaded = False  # candidates came while it runs: a wrong one is no reason to end
@@ -114,6 +115,13 @@ class Join(Quiet):
         core.names[peer.id] = name
         lost_at = now + core.settings.links.lost_after_s
         peer.lost_timer = core.timers.at(lost_at, lambda later: core.lose(peer, later))
+
+    @property
+    def apart(self) -> bool:
+        """Whether this is the root of what is here because nobody answers where a parent may be: there may be
+        another part of the tree. Candidates that are below us do answer."""
+        silent = self._seeking or not self._silent.isdisjoint(self.candidates)
+        return self.parent is None and bool(self.candidates) and silent
 
     def _alone(self, now: float) -> None:
         """No candidate answered in time: serve as the root of what is here, and keep trying."""
@@ -202,6 +210,7 @@ class Join(Quiet):
     def _greeted(self, peer: Peer, now: float) -> None:
         self._dialling = False
         self._tries = 0
+        self._silent.clear()
         if self._given_up or self.parent not in (None, peer):
             self.dismiss(peer, now)
             return
@@ -272,6 +281,9 @@ class Join(Quiet):
             self.core.timers.at(now + ASK_AGAIN_S, self.try_again)
             return
         self._tries += 1
+        self._silent -= {self._through}
+        if reason == "unreachable":
+            self._silent.add(self._through)
         if reason != "unreachable" or self._tries == 1:
             self.core.note(now, f"could not join by {self._through}: {text}")
             said = f"{self.core.name} could not join by {self._through}: {text}"

@@ -3,8 +3,9 @@
 Behind a new link may be somebody who was cut off before, or has restarted, and to whom older publications are
 owed: these wait in custody at their first broker. A newer one that came first would make duplicates of them.
 So of every publisher that was there when the link came up, and of every one that is heard of from a side that
-has not told all yet, durable publications are cut on their way to this side until a replay has passed here;
-the first broker, being told of the cut, begins one. Publishers that advertise later have nothing older.
+has not told all yet, durable publications are cut on their way to this side until these have passed here in a
+replay; the first broker, being told of the cut, begins one. Publishers that advertise later have nothing
+older.
 
 Nobody is asked: whether something is stranded only its first broker knows, and the way to it may be the one
 that was lost.
@@ -47,7 +48,7 @@ class ReturnedSides(Quiet):
             self._restarted(session)
         elif not session.tables_epoch and self.ordered:
             for source in self.router.sources:
-                self.unheard.setdefault(source, set()).add(session)
+                self.unheard.setdefault(source, {}).setdefault(session, 0)
 
     def _restarted(self, peer: Peer) -> None:
         peer.out.report(_durable, CUT_LINK_LOST)
@@ -58,7 +59,8 @@ class ReturnedSides(Quiet):
         if isinstance(side, Peer) and not side.synced_by_peer and self.ordered:
             others = [peer for peer in peers_of(self.core).values() if peer is not side]
             if others:
-                self.unheard.setdefault((item.publisher, item.incarnation), set()).update(others)
+                unheard = self.unheard.setdefault((item.publisher, item.incarnation), {})
+                unheard |= {peer: 0 for peer in others if peer not in unheard}
 
     def _gone(self, source: Source) -> None:
         self.unheard.pop(source, None)
@@ -66,7 +68,7 @@ class ReturnedSides(Quiet):
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Peer):
             for source, sides in list(self.unheard.items()):
-                sides.discard(session)
+                sides.pop(session, None)
                 if not sides:
                     del self.unheard[source]
 

@@ -11,20 +11,14 @@ from tools.simulator.seeds import simulate
 
 
 # 11 and 13 had two homes of one group: the first was given up for lost, and came back. In 47 newer ones
-# overtook stranded publications, which were then replayed and refused for ever.
-@pytest.mark.parametrize("seed", [0, 1, 11, 13, 47, 68])
+# overtook stranded publications, which were then replayed and refused for ever. In 68 a broker that had met
+# nobody since its start made a second home, and custody that a crash had brought back was too late for ever. In
+# 77 a home crashed before anybody had met it, and the others, who sought it, made a second one. In 130 members
+# were not back in their group when the world was at rest.
+@pytest.mark.parametrize("seed", [0, 1, 11, 13, 47, 68, 77, 130])
 def test_groups(seed: int) -> None:
     result = simulate(find("groups"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
-
-
-def test_a_broker_that_has_met_nobody_since_its_start_makes_no_group() -> None:
-    """In seed 68 it made a second home while its only neighbour was down, and members were told of a stream
-    that had begun anew. What else is wrong with that seed is in docs/simulator.md."""
-    result = simulate(find("groups"), "", None, 68)
-    assert not [text for text in result.violations if "forgotten" in text or "counts" in text], (
-        result.violations
-    )
 
 
 # Where each was last seen; when the code changes, so may the seed, and the others are tried.

@@ -39,6 +39,23 @@ def test_a_hole_outlives_the_next_loss() -> None:
     assert [n for n in range(1, 12) if last.missed(SOURCE, n)] == [2, 3, 4, 6, 7, 8]
 
 
+def test_where_a_publisher_begins_itself_what_is_older_was_not_missed() -> None:
+    """It sends again whatever is not settled: older ones come from custody that a crash has brought back."""
+    last = seen(1)
+    last.forget(SOURCE)
+    last.begin(SOURCE, 6)
+    assert [last.first(SOURCE, n) for n in (6, 7)] == [True, True]
+    assert not any(last.missed(SOURCE, n) for n in range(12))
+
+
+def test_what_it_sends_again_behind_newer_ones_is_missed_all_the_same() -> None:
+    last = seen(1)
+    last.forget(SOURCE)
+    assert last.first(SOURCE, 9)
+    last.begin(SOURCE, 6)
+    assert [n for n in range(1, 12) if last.missed(SOURCE, n)] == [6, 7, 8]
+
+
 def test_so_many_are_remembered_and_no_more() -> None:
     last = seen(1)
     for publisher in range(duplicates.GONE + 10):

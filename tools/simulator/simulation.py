@@ -321,6 +321,7 @@ class Simulation:
     def _unrest(self) -> list[str]:
         """Who has not come to rest, and why."""
         unrest = [f"{app.host.name} is not idle" for app in self.apps if not app.idle]
+        unrest += [f"{app.host.name} waits for its group" for app in self.apps if self._waits(app)]
         gone = self.faults.given_up
         staying = [broker for broker in self.brokers if not broker.left and broker not in gone]
         for broker in staying:
@@ -341,6 +342,11 @@ class Simulation:
             missed = [peer.name for peer in core.peers.values() if peer.link is None]
             unrest += [f"{broker.name} misses {name}" for name in missed]
         return unrest + self.form.unrest(self) or self._without_newest()
+
+    def _waits(self, app: App) -> bool:
+        """Whether it is a member of a group that it has not been taken into."""
+        reader, member = app.host.reader, app.host.member
+        return isinstance(member, Membership) and reader is not None and reader.state is None
 
     def _without_newest(self) -> list[str]:
         """Readers of last values that do not have the newest."""
