@@ -141,16 +141,13 @@ def durable(
     return journal, holding, stand_ins, limits, streams, readers, homes, groups, newest, commands
 
 
-def _replay_soon(on_disk: tuple[Behaviour, ...], publications: Publications) -> None:
-    """Sides that are met anew take nothing newer before a replay: others need not wait for it."""
+def _tell_disk(on_disk: tuple[Behaviour, ...], publications: Publications, join: Join) -> None:
+    """Sides that are met anew take nothing newer before a replay: others need not wait for it. A group may
+    have its home in a part of the tree that this one has not met."""
     for holding in [one for one in on_disk if isinstance(one, Holding)]:
         holding.replay.first_s = REPLAY_S
         holding.replay.holds_back = False
         holding.replay.missing = lambda: publications.adopted is not None or not publications.whole()
-
-
-def _know_parts(on_disk: tuple[Behaviour, ...], join: Join) -> None:
-    """Whether there may be a part of the tree that this one has not met."""
     for homes in [one for one in on_disk if isinstance(one, GroupHomes)]:
         homes.apart = lambda: join.apart
 
@@ -338,8 +335,7 @@ def tree_broker(
     core.assemble(
         (*links, *tables, publications, *mesh, *clients, *channels, *relocating, leave, *answers, sync)
     )
-    _replay_soon(on_disk, publications)
-    _know_parts(on_disk, join)
+    _tell_disk(on_disk, publications, join)
     moves.bans.leave_tree = leave.leave
     core.leave = moves.leave
     core.drain = attachments.drain

@@ -2,10 +2,11 @@
 
 Each broker has one list, of the neighbours that it has lost and not heard of since, but for those that have
 another place in the tree by now: who gives them up there would say so. Only it raises the list's number;
-lists are flooded, and told whole to a neighbour that comes. Whoever finds itself on a list says its own
-again: who is heard is there, by whatever way. If it has restarted meanwhile it names the neighbours that it
-had and has not met since: nobody else knows that they are behind it. After a while a broker that does not
-come back counts as gone for good.
+lists are flooded, and told whole to a neighbour that comes, which tells a newer one if it has that. Whoever
+finds itself on a list says its own again: who is heard is there, by whatever way. If it has restarted
+meanwhile it names the neighbours that it had and has not met since: nobody else knows that they are behind
+it. Whoever has restarted hears the list of its former life from the others, takes it over and takes it back.
+After a while a broker that does not come back counts as gone for good.
 
 Clients are told (`client.partial`), or sent away (`clients.when_split`); and what publishers send again is
 named as undelivered while somebody is missing, since its former broker may have owed it there (the rule
@@ -48,6 +49,7 @@ class MissingBrokers(Quiet):
         self.changed: list[Callable[[float], None]] = []
         self._side = side  # behind which neighbour a broker lies, as far as is known; 0: nobody knows
         self._last: dict[str, float] = {}
+        self._former = (0, 0)  # the newest list of a former life that was taken over
         sync.forget_stale.append(self._synced)
 
     def attach(self, core: Core) -> None:
@@ -117,7 +119,11 @@ class MissingBrokers(Quiet):
     def on_missing(self, peer: Peer, message: Missing, now: float) -> None:
         known = self.said.get(message.origin)
         number = message.incarnation, message.number
-        if message.origin == self.core.id or (known and number <= (known.incarnation, known.number)):
+        if message.origin == self.core.id:
+            self._take_over(message, now)
+        if known and (known is self.own or number <= (known.incarnation, known.number)):
+            if number < (known.incarnation, known.number):
+                self.core.tell(self._message(message.origin, known, now), peer)
             return
         if known is None and len(self.said) >= LISTS:
             self.core.refuse("missing")
@@ -131,6 +137,18 @@ class MissingBrokers(Quiet):
             self._miss_awaited(peer, now)
             self._say(now)
         self._look(now)
+
+    def _take_over(self, message: Missing, now: float) -> None:
+        """A former life of ours has said this, and the others hold to it until we say something newer."""
+        number = message.incarnation, message.number
+        if message.incarnation >= self.core.incarnation or number <= self._former:
+            return
+        self._former = number
+        for one in message.brokers:
+            peer, since = peers_of(self.core).get(one.broker), now - one.age_s
+            if (peer is None or not peer.synced) and not self._is_here(one.broker, since):
+                self.own.brokers.setdefault(one.broker, (one.name, since))
+        self._say(now)
 
     def _look(self, now: float) -> None:
         """Tell those who want to know if it is not the same any more."""

@@ -12,9 +12,9 @@ from tools.simulator.seeds import simulate
 
 # 11 and 13 had two homes of one group: the first was given up for lost, and came back. In 47 newer ones
 # overtook stranded publications, which were then replayed and refused for ever. In 68 a broker that had met
-# nobody since its start made a second home, and custody that a crash had brought back was too late for ever. In
-# 77 a home crashed before anybody had met it, and the others, who sought it, made a second one. In 130 members
-# were not back in their group when the world was at rest.
+# nobody since its start made a second home, and custody that a crash had brought back was too late for ever.
+# In 77 a home crashed before anybody had met it, and the others, who sought it, made a second one. In 130
+# members were not back in their group when the world was at rest.
 @pytest.mark.parametrize("seed", [0, 1, 11, 13, 47, 68, 77, 130])
 def test_groups(seed: int) -> None:
     result = simulate(find("groups"), "", None, seed)

@@ -43,6 +43,7 @@ from tools.simulator.healing_mutants import HEALING_MUTANTS
 from tools.simulator.onehop_mutants import ONEHOP_DURABLE_MUTANTS, ONEHOP_MUTANTS
 from tools.simulator.placement_mutants import PLACEMENT_MUTANTS
 from tools.simulator.reconfiguration_mutants import RECONFIGURATION_MUTANTS
+from tools.simulator.request_mutants import REQUEST_MUTANTS
 from tools.simulator.ring_mutants import RING_MUTANTS
 
 Replacement = tuple[Any, str, Any]  # a class or a module, what of it, and by what
@@ -319,6 +320,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     **ONEHOP_MUTANTS,
     **PLACEMENT_MUTANTS,
     **RECONFIGURATION_MUTANTS,
+    **REQUEST_MUTANTS,
     **RING_MUTANTS,
     **CHANNEL_MUTANTS,
 }

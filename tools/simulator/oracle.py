@@ -40,6 +40,12 @@ _NUMBER = Struct("<Q")
 _number = _NUMBER.unpack
 
 
+def number_of(what: Publication | bytes) -> int:
+    """Which publication this, or one with this payload, is."""
+    payload = what if isinstance(what, bytes) else what.payload
+    return int(_number(payload)[0])
+
+
 class Oracle:
     def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         self.world = world
@@ -315,12 +321,24 @@ class Oracle:
             self.violation(f"broker {broker} has lost publication {number} in silence")
 
     def unanswerable(self, client: ClientHost, first: int, last: int) -> None:
-        """Its publisher was told that nobody has subscribed to these requests."""
+        """Its publisher was told that nobody has subscribed to these requests: nobody, also where it cannot
+        be reached."""
         numbers = self._by_sequence[client.index, client.life]
         for sequence in range(first, last + 1):
-            if sequence in numbers and (owed := self.publications[numbers[sequence]].owed):
-                wanting = [counted.announced.life for counted, _ in owed]
-                self.violation(f"{client.name} hears of no responders for #{sequence}: {wanting} are there")
+            if sequence in numbers:
+                record = self.publications[numbers[sequence]]
+                counted = [counted for counted, _ in record.owed] + record.apart
+                if counted:
+                    there = [each.announced.life for each in counted]
+                    self.violation(f"{client.name} hears of no responders for #{sequence}: {there} are there")
+
+    def settled_for(self, number: int, life: Life) -> bool:
+        """Whether its publisher knows that this client, which is there, has it; held for a client that does
+        not keep up it settles before."""
+        record = self.publications[number]
+        if record.settled_at is None or record.cut or any(end == inf for _, end in self._behind[life]):
+            return False
+        return any(counted.announced.life == life and counted.end is None for counted, _ in record.owed)
 
     def cut(self, client: ClientHost, first: int, last: int, reason: int) -> None:
         numbers = self._by_sequence[client.index, client.life]

@@ -124,10 +124,18 @@ class Durable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = "symbol"  # by this attribute
 
 
+class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Publishers ask, subscribers answer (requesting.py)."""
+
+    services: int = 4  # that subscribers offer, one each
+    unoffered: int = 1  # that nobody does
+    timeout_s: Span = 3.0
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     about: str = ""
-    kind: str = "content"  # or "channels" (channels.py)
+    kind: str = "content"  # or "channels" (channels.py), "requests" (requesting.py)
     seconds: float = 20.0  # of load and faults
     heal_s: float = 120.0  # to come to rest afterwards
     validate_every: int = 1  # bursts of any broker; 0: never
@@ -150,6 +158,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relocation: RelocationSettings = RelocationSettings()
     durable: Durable | None = None  # none: the brokers have no journal
     onehop: OneHopSettings = OneHopSettings()
+    requests: Requests | None = None
 
 
 def draw(span: Whole, random: Random) -> int:

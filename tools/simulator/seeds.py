@@ -21,6 +21,10 @@ def made(scenario: Scenario, seed: int, codec: bool | None) -> Simulation:
         from tools.simulator.channels import ChannelSimulation
 
         return ChannelSimulation(scenario, seed, codec=codec)
+    if scenario.kind == "requests":
+        from tools.simulator.requesting import RequestSimulation
+
+        return RequestSimulation(scenario, seed, codec=codec)
     return Simulation(scenario, seed, codec=codec)
 
 

@@ -167,12 +167,12 @@ class Simulation:
         count = publishers + subscribers
         return [self._make_app(number, number < publishers, random) for number in range(count)]
 
-    def _make_app(self, number: int, publishes: bool, random: Random) -> App:
-        clients, load = self.scenario.clients, self.scenario.load
+    def make_host(self, kind: type[ClientHost], number: int, random: Random) -> ClientHost:
+        clients = self.scenario.clients
         taking = [b for b in self.brokers if self.form.roles(self.scenario, b.index) != MATCHER]
         homes = random.sample(taking, min(clients.brokers, len(taking)))
         window = draw(clients.window, random)
-        host = ClientHost(
+        host = kind(
             self.world,
             self.network,
             f"c{number}",
@@ -186,6 +186,11 @@ class Simulation:
         )
         host.skew_s = random.uniform(-1, 1) * self.scenario.network.skew_s
         self.watcher.add_client(host)
+        return host
+
+    def _make_app(self, number: int, publishes: bool, random: Random) -> App:
+        clients, load = self.scenario.clients, self.scenario.load
+        host = self.make_host(ClientHost, number, random)
         if self.scenario.durable is not None:
             host.durable = random.random() < self.scenario.durable.publications
             if not publishes and random.random() < self.scenario.durable.readers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+from grapevine.client.session.advertised import AdvertisementState
 from grapevine.client.session.message import Message
 from grapevine.client.session.session import Session
 from grapevine.errors import Invalid, NoResponders
@@ -29,13 +30,16 @@ class Inbox:
         self.filter = parse(f"{INBOX} = '{self.address}'")
         self.waiting: dict[int, Message | None] = {}
         self._number = 0
-        self._answers = False  # the advertisement is made
+        self._answers: AdvertisementState | None = None
+
+    def addressed(self, attributes: Mapping[str, Value]) -> dict[str, Value]:
+        """The attributes of the next request."""
+        return {**attributes, REPLY_TO: self.address, REPLY_ID: self._number + 1}
 
     def ask(self, attributes: Mapping[str, Value], payload: bytes) -> tuple[int, int]:
         """The number of the request and its sequence; only while `can_publish`."""
+        sequence = self.session.publish(self.addressed(attributes), payload, asks=True)
         self._number += 1
-        asked = {**attributes, REPLY_TO: self.address, REPLY_ID: self._number}
-        sequence = self.session.publish(asked, payload, asks=True)
         self.waiting[self._number] = None
         return self._number, sequence
 
@@ -57,11 +61,11 @@ class Inbox:
         return False
 
     def reply(self, message: Message, attributes: Mapping[str, Value]) -> dict[str, Value]:
-        """The attributes of the reply; its advertisement is made with the first."""
+        """The attributes of the reply; its advertisement is made with the first, and again if it was refused:
+        a broker does so while it takes a former process of ours to be alive."""
         asked = message.attributes
         if REPLY_TO not in asked or REPLY_ID not in asked:
             raise Invalid(f"{message} is no request: it does not say where a reply is to go")
-        if not self._answers:
-            self._answers = True
-            self.session.advertise_also(REPLIES)
+        if self._answers is None or self._answers.request.error is not None:
+            self._answers = self.session.advertise_also(REPLIES)
         return {**attributes, INBOX: asked[REPLY_TO], REPLY_ID: asked[REPLY_ID]}

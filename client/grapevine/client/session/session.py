@@ -314,10 +314,10 @@ class Session:
         self._number += 1
         return self._advertise(self._number, filter, self.requests.new(confirm, deadline(now, timeout_s)))
 
-    def advertise_also(self, filter: Filter) -> None:
+    def advertise_also(self, filter: Filter) -> AdvertisementState:
         """What the library itself publishes for the application, whatever that has advertised."""
         self._number += 1
-        self._advertise(self._number, filter, self.requests.new())
+        return self._advertise(self._number, filter, self.requests.new())
 
     def _advertise(self, number: int, filter: Filter, request: Request) -> AdvertisementState:
         advertisement = AdvertisementState(number, filter, request)
