@@ -101,9 +101,11 @@ def _perform(
     summary = play.summary(audience)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(page(play, audience, summary))
-    for text in driving.troubles:
+    troubles = [text for text in driving.said if text.startswith("channel ")]
+    for text in troubles:
         invocation.say(f"driver: {text}")
-    return {**summary, "page": str(file.absolute()), "troubles": driving.troubles}
+    more = {"delivered": summary["rows"], "page": str(file.absolute()), "troubles": troubles}
+    return {**summary, **more}  # in JSON `rows` are the table's
 
 
 def _wait_for(audience: Audience) -> None:

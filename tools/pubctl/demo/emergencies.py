@@ -173,8 +173,8 @@ class Driving:
 
         self._stopped = False
         self.ready = threading.Event()
-        self.troubles: list[str] = []
-        service = Service(client, spark, 2, self.troubles.append, lambda: self._stopped, self.ready.set)
+        self.said: list[str] = []
+        service = Service(client, spark, 2, self.said.append, lambda: self._stopped, self.ready.set)
         self._thread = threading.Thread(target=service.run, daemon=True)
         self._thread.start()
 

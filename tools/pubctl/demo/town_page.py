@@ -34,15 +34,16 @@ def page(play: Play, audience: Audience, summary: dict[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Emergencies in Helsinki</title>'
         f"<style>{STYLE}</style><h1>Emergencies in Helsinki</h1><p>{escape(told)}</p>"
-        f"<h2>The city</h2>{city_map(play, audience)}<p class=note>{legend()}</p>"
+        f"<h2>The city</h2>{city_map(play, audience)}<p class=note>{legend(play.city)}</p>"
         f"<h2>Load of the brokers</h2>{loads(play)}{brokers(play, summary)}"
         f"<h2>What came last</h2>{results(audience)}</html>\n"
     )
 
 
-def legend() -> str:
+def legend(city: City) -> str:
     kinds = ", ".join(f'<span style="color:{COLOURS[kind]}">{kind}</span>' for kind in TYPES)
-    return f"Reports: {kinds}. Squares are shelters, rings brokers, grey dots people; map: ONE or made up."
+    streets = "of the ONE simulator's map of Helsinki" if city.real else "made up"
+    return f"Reports: {kinds}. Squares are shelters, rings brokers, grey dots people; streets are {streets}."
 
 
 def _placer(city: City) -> Any:
@@ -77,7 +78,8 @@ def city_map(play: Play, audience: Audience) -> str:
     for colour, (name, place) in zip(LINES, BROKERS.items()):
         x, y = at(place)
         drawn.append(f'<circle cx="{x}" cy="{y}" r="9" fill="none" stroke="{colour}" stroke-width="3"/>')
-        drawn.append(f'<text x="{x + 13}" y="{y + 5}" fill="{colour}" font-weight="bold">{name}</text>')
+        side = f'x="{x + 13}"' if x < WIDE - 90 else f'x="{x - 13}" text-anchor="end"'
+        drawn.append(f'<text {side} y="{y + 5}" fill="{colour}" font-weight="bold">{name}</text>')
     return f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="map">{"".join(drawn)}</svg>'
 
 
@@ -98,7 +100,9 @@ def loads(play: Play) -> str:
     )
     drawn.append(f'<text x="{x + 6:.0f}" y="26" fill="#8a97a8">balancing on</text>')
     drawn.append(f'<text x="20" y="26" fill="#8a97a8">{most / 1000:.0f} kB/s</text>')
-    return f'<svg viewBox="0 0 {WIDE} 240" role="img" aria-label="loads">{"".join(drawn)}</svg>'
+    drawn.append('<text x="20" y="238" fill="#8a97a8">0 s</text>')
+    drawn.append(f'<text x="{WIDE - 20}" y="238" fill="#8a97a8" text-anchor="end">{end:.0f} s</text>')
+    return f'<svg viewBox="0 0 {WIDE} 244" role="img" aria-label="loads">{"".join(drawn)}</svg>'
 
 
 def brokers(play: Play, summary: dict[str, Any]) -> str:
