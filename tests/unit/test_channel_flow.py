@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from grapevine.client.session import Session
+from grapevine.client.session.driving import ROW_BYTES
 from grapevine.errors import ChannelError, ParameterError
 from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChannel
-from grapevine.wire.driving import PlanAsk, Serve, Serving
+from grapevine.wire.driving import Commit, PlanAsk, Put, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
+from overlay.channels.backend import BackEnd
 from tests.town import Town, founded, ids, publish, subscribe
 
 ADMIN = 9_999_999  # a link
@@ -232,6 +235,25 @@ def test_a_slow_subscriber_gets_all_of_it_bit_by_bit(town: Town) -> None:
         found += len(taken)
         town.run(0.1)
     assert found == 5 * 40 * 1200
+
+
+def test_rows_as_large_as_a_message_may_be(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    plan = town.drive(commit=False)
+    assert plan is not None
+    lease = body_of(town.ask("serve", Serve("d", 1)).body, Serving).lease
+    (be,) = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd)).store.interest.by_be
+    row = msgspec.msgpack.encode((1.0, {"id": "x" * (ROW_BYTES - 40)}))
+    where = (lease, "Near", 1, plan.execution, 8)
+    for piece in range(3):
+        assert town.ask("put", Put(*where, piece, [(be, [row])])).outcome == "done"
+    assert town.ask("commit", Commit(*where, 3)).outcome == "done"
+    found: list[Any] = []
+    for _ in range(3):  # one at a time: each is more than the window
+        found += ids(town, "ann", ann)
+    assert [len(each) for each in found] == [ROW_BYTES - 40] * 3
 
 
 def test_an_idle_channel_counts_nothing(town: Town) -> None:
