@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.driving import Plan
 from pipeline.channels.execution import chosen_statement
-from pipeline.channels.rewrite import Statement
+from pipeline.channels.rewrite import PREFIX, Statement
 from pipeline.channels.sets import sets_table
 from pipeline.channels.tables import Tables
 from pipeline.session import first_line
@@ -17,7 +17,7 @@ from pipeline.session import first_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LASTING = re.compile(r"^\[[A-Z_.]+\] ")
+CODES = re.compile(r"^\[[A-Z0-9_.]+\] |\s*SQLSTATE: \w+|;? line \d+,? pos \d+;?$")
 
 
 def complaints(
@@ -28,7 +28,13 @@ def complaints(
         try:
             analysed(spark, channel, datasets)
         except Exception as error:  # of any of Spark's classes; what it says is for the user
-            yield name, LASTING.sub("", first_line(error))
+            yield name, plain(first_line(error))
+
+
+def plain(text: str) -> str:
+    """Spark's words without its codes, and without the places of the rewritten query; parameters as they
+    were written."""
+    return re.sub(rf"\b{PREFIX}(?=\w)", ":", CODES.sub("", text))
 
 
 def place_of(complaint: str, sql: str) -> tuple[int, int]:

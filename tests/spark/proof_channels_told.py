@@ -31,10 +31,11 @@ sql = "SELECT n.id, upper(n.kind) AS kind FROM Numbers n WHERE n.id > :low"
 """
 # What is wrong -> (what is written instead, where and what is told).
 MISTAKES = {
-    "SQL that cannot be read": ("n.id > :low", "n.id > > :low", r"10:69: channel\.Above\.sql: "),
+    "SQL that cannot be read": ("n.id > :low", "n.id > :low )", r"10:76: channel\.Above\.sql: "),
     "SQL that is no question": ("SELECT n.id, upper", "DROP n.id, upper", r"10:\d+: channel\.Above\.sql: "),
     "a column that is not there": ("SELECT n.id,", "SELECT n.idd,", r"10:15: channel\.Above\.sql: .*idd"),
-    "a function that is none": ("upper(", "uper(", r"10:\d+: channel\.Above\.sql: .*uper"),
+    "a function that is none": ("upper(", "uper(", r"10:\d+: channel\.Above\.sql: .*UPER"),
+    "a condition that is none": ("n.id > :low", "n.id + :low", r"10:\d+: .*\(n?\.?id \+ :low\).*boolean"),
     "a dataset that is not there": ("FROM Numbers", "FROM Number", r"10:\d+: .*did you mean Numbers\?"),
     "a parameter": (":low", ":low AND n.id < :hi", r"10:\d+: .*parameter :hi is not declared"),
     "a parameter's type": ('low = "bigint"', 'low = "bigit"', r"9:1: .*'bigit' is not one of"),
