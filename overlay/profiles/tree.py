@@ -180,6 +180,7 @@ def _tree(core: Core, addresses: tuple[str, ...], matcher: Callable[[], Matcher]
     advertisements = Advertisements(announcements, matcher)
     local = LocalSubscriptions(matcher)
     subscriptions = Subscriptions(advertisements, announcements, local, matcher)
+    subscriptions.table.leads = lambda peer, home: edges.side(home) == peer.id
     router = TreeRouter(advertisements, subscriptions)
     publications = Publications(router, local, settings.overlay.ordered)
     return Tree(handshake, neighbours, softs, sync, census, join, edges, announcements, router, publications)

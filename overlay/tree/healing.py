@@ -246,6 +246,9 @@ class Healing(Quiet):
         self.router.subscriptions.generation += 1
 
     def _cover(self, gone: Peer) -> None:
+        """Once: when another comes later, what the first has told is the other's word no more."""
+        if gone in self.router.covered:
+            return
         below = self.edges.children.get(gone.id, set()) - {self.core.id}
         self._not_back[gone] = {broker for broker in below if not self.edges.by_broker[broker].gone}
         subscriptions = self.router.subscriptions

@@ -52,6 +52,8 @@ class Table(Generic[Item]):
         self._of: dict[Session, dict[Entry[Item], None]] = {}
         # Set while a broker moves: whether a new source's word ends the old one's.
         self.takes_over: Callable[[Session, Session], bool] | None = None
+        # Whether a home is behind this neighbour by the edges: its word is no echo of ours.
+        self.leads: Callable[[Peer, int], bool] = lambda peer, home: False
 
     def __len__(self) -> int:
         return len(self.by_key)
@@ -82,9 +84,10 @@ class Table(Generic[Item]):
         entry.sources[source] = (item, stamp)
         if known is None:
             self._of.setdefault(source, {})[entry] = None
-            if self._late(entry.source, source) or not _yields(
-                entry.source, source, item.home, self._unsaid(entry)
-            ):
+            unsaid = self._unsaid(entry)
+            sure = unsaid and self._leads(source, item.home)
+            yields = sure or _yields(entry.source, source, item.home, unsaid)
+            if self._late(entry.source, source) or not yields:
                 _shadow(source, 1)
                 return entry, Change.SAME
             _shadow(entry.source, 1)
@@ -133,8 +136,18 @@ class Table(Generic[Item]):
 
     def outdated(self, peer: Peer) -> list[Entry[Item]]:
         """Of these, when all its tables are in, what need not wait for its SyncDone: its word does not count,
-        or another neighbour says the same and has said SyncDone."""
-        return [entry for entry in self.stale(peer) if entry.source is not peer or _relieved(entry)]
+        or another neighbour says the same and has said SyncDone or is on the way there."""
+        return [entry for entry in self.stale(peer) if entry.source is not peer or self._relieved(entry)]
+
+    def _relieved(self, entry: Entry[Item]) -> bool:
+        others = (source for source in entry.sources if source is not entry.source)
+        synced = (isinstance(other, Peer) and other.synced_by_peer and not other.going for other in others)
+        return any(synced) or any(
+            self._leads(other, entry.item.home) for other in entry.sources if other is not entry.source
+        )
+
+    def _leads(self, source: Session, home: int) -> bool:
+        return isinstance(source, Peer) and not source.going and self.leads(source, home)
 
     def doubtful(self, entry: Entry[Item]) -> bool:
         """Whether the word that counts is from before its source's link broke, and has not been repeated."""
@@ -188,17 +201,12 @@ def _live(source: Session) -> bool:
     return source.live if isinstance(source, Peer) else True
 
 
-def _relieved(entry: Entry[Item]) -> bool:
-    others = (source for source in entry.sources if source is not entry.source)
-    return any(isinstance(other, Peer) and other.synced_by_peer and not other.going for other in others)
-
-
 def _yields(old: Session, new: Session, home: int, unsaid: bool) -> bool:
     """Whether a new source's word counts at once. Behind a broken link, or if it is `unsaid` since, the old
     word stands until the new neighbour has said SyncDone: before, it may only repeat what somebody there
-    heard from us. An old neighbour that has never said it may do the same, and has no publication either
-    until it does. Who comes in the place of one that goes is believed at once: what is paused for that one is
-    matched for it, and for nobody else. Never one whose link ends."""
+    heard from us (unless the edges lead there). An old neighbour that has never said it may do the same, and
+    has no publication either until it does. Who comes in the place of one that goes is believed at once: what
+    is paused for that one is matched for it, and for nobody else. Never one whose link ends."""
     if not isinstance(old, Peer) or (isinstance(new, Peer) and new.going):
         return False
     if old.lost:

@@ -83,6 +83,23 @@ def test_what_a_neighbour_no_longer_says_is_anothers_to_say(
     assert table.outdated(old) == ([entry] if yields else [])
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_or_of_one_who_is_on_the_way_there_by_the_edges(core: Core, first: bool) -> None:
+    """Its SyncDone may wait for ours, and ours for that of the neighbour whose word is old; whichever comes
+    first."""
+    table: Table[Subscription] = Table()
+    old, other = neighbour(core, 1, **SYNCED), neighbour(core, 2, **FRESH)
+    table.leads = lambda peer, home: peer is other and home == WORD.home
+    entry, _ = table.learn(KEY, WORD, old)
+    old.begin_sync()
+    if first:
+        assert table.learn(KEY, WORD, other)[1] is Change.SAME  # nobody knows yet what the old one will say
+    old.tables_received = True
+    if not first:
+        assert table.learn(KEY, WORD, other)[1] is Change.MOVED
+    assert table.outdated(old) == [entry]
+
+
 def test_a_word_that_is_said_again_stands(core: Core) -> None:
     table: Table[Subscription] = Table()
     old, other = neighbour(core, 1, **SYNCED), neighbour(core, 2, **SYNCED)

@@ -39,8 +39,20 @@ def _covered_is_forgotten() -> list[Replacement]:
     return [(Healing, "_cover", lambda self, gone: None)]
 
 
+def _covered_anew() -> list[Replacement]:
+    """When another comes back, only what has not been told since stands for those who are still away."""
+    cover = Healing._cover
+
+    def anew(self: Healing, gone: Peer) -> None:
+        self.router.covered.pop(gone, None)
+        cover(self, gone)
+
+    return [(Healing, "_cover", anew)]
+
+
 HEALING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "healing-root-grants-while-dialling": _grants_while_it_dials,
     "healing-held-forgotten": _held_is_forgotten,
     "healing-covered-forgotten": _covered_is_forgotten,
+    "healing-covered-anew": _covered_anew,
 }
