@@ -5,7 +5,8 @@ python -m bench.handover [--subscribers 1000] [--rate 1000] [-o json|table]
 Three brokers in a row, encryption off. The subscribers are at the first and go to the last; bystanders stay at the
 middle one, where the publisher is. All subscribers are sessions of one process that is turned round and round, so
 the time is an upper bound. Figures: seconds from the order to the last client's word, what was lost, doubled or late,
-and the bystanders' rate during the move as a part of that before.
+and the bystanders' rate during the move as a part of that before. Where the time goes: processor seconds of each broker
+and of the process that the subscribers and the publisher are in, meanwhile.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
+
+import psutil
 
 import grapevine
 from bench.broker import machine
@@ -67,7 +70,7 @@ def judge(readers: list[Reader], sent: dict[int, list[int]]) -> dict[str, int]:
 
 
 @contextmanager
-def brokers(directory: Path) -> Iterator[list[str]]:
+def brokers(directory: Path) -> Iterator[tuple[list[str], list[psutil.Process]]]:
     processes = []
     addresses = [f"ipc://{directory}/b{number}" for number in range(3)]
     for number, address in enumerate(addresses):
@@ -81,7 +84,7 @@ def brokers(directory: Path) -> Iterator[list[str]]:
     try:
         for number in range(3):
             _wait_for(directory / f"b{number}")
-        yield addresses
+        yield addresses, [psutil.Process(process.pid) for process in processes]
     finally:
         for process in processes:
             process.terminate()
@@ -128,7 +131,10 @@ def until(readers: list[Reader], what: Any, seconds: float = 120.0) -> None:
 
 
 def measure(subscribers: int, rate: int, directory: Path) -> dict[str, Any]:
-    with brokers(directory) as addresses, grapevine.connect(addresses[1], name="pub", keys=False) as client:
+    with (
+        brokers(directory) as (addresses, processes),
+        grapevine.connect(addresses[1], name="pub", keys=False) as client,
+    ):
         moving = [Reader(f"s{n}", addresses[0], n % TOPICS) for n in range(subscribers)]
         staying = [Reader(f"t{n}", addresses[1], n % TOPICS) for n in range(BYSTANDERS)]
         readers = moving + staying
@@ -145,11 +151,12 @@ def measure(subscribers: int, rate: int, directory: Path) -> dict[str, Any]:
         calm_until = time.monotonic() + CALM_S
         until(readers, lambda: time.monotonic() > calm_until)
         before, began = arrived() / CALM_S, time.monotonic()
-        had = arrived()
+        had, spent = arrived(), _processor(processes)
         channel.ask("client.move", all_of="b0", to="b2")
         until(readers, lambda: all(r.session.broker_name == "b2" for r in moving), MOVE_S)
         seconds = time.monotonic() - began
         during = (arrived() - had) / seconds
+        spent = [round(after - then, 2) for then, after in zip(spent, _processor(processes))]
         calm_until = time.monotonic() + 1.0
         until(readers, lambda: time.monotonic() > calm_until)
         traffic.ends = True
@@ -159,7 +166,14 @@ def measure(subscribers: int, rate: int, directory: Path) -> dict[str, Any]:
         assert all(reader.session.state == State.ATTACHED for reader in readers)
         channel.close()
         found = {"subscribers": subscribers, **judge(moving, traffic.sent), "seconds": round(seconds, 2)}
-        return found | {"bystanders": round(during / max(before, 1e-9), 2), "rate": rate}
+        found |= {"bystanders": round(during / max(before, 1e-9), 2), "rate": rate}
+        return found | {"clients_cpu_s": spent[0], "brokers_cpu_s": spent[1:]}
+
+
+def _processor(processes: list[psutil.Process]) -> list[float]:
+    """Seconds so far: our own, and each broker's."""
+    times = [process.cpu_times() for process in processes]
+    return [time.process_time(), *(one.user + one.system for one in times)]
 
 
 def main() -> None:
