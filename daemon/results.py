@@ -148,12 +148,8 @@ class DiskResults:
         if found is None:
             path = self._path(channel, execution)
             try:
-                content = path.read_bytes()
-                begin, mark = _TAIL.unpack(content[-_TAIL.size :])
-                if mark != MARK:
-                    raise ResultsError(f"{path} is damaged: remove it, its execution is lost")
-                found = _index(content[begin : -_TAIL.size])
-            except (StructError, msgspec.MsgspecError):
+                found = _read_index(path)
+            except (ValueError, StructError, msgspec.MsgspecError):
                 raise ResultsError(f"{path} is damaged: remove it, its execution is lost") from None
             except OSError as error:
                 raise ResultsError(f"{path}: {next_step(error)}") from None
@@ -203,6 +199,19 @@ class DiskResults:
     def close(self) -> None:
         for key in list(self._growing):
             self._give_up(key)
+
+
+def _read_index(path: Path) -> Index:
+    """Without the rows. ValueError or what decoding raises if the file is not whole."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = os.fstat(file).st_size - _TAIL.size
+        begin, mark = _TAIL.unpack(os.pread(file, _TAIL.size, max(end, 0)))
+        if mark != MARK or not 0 <= begin <= end:
+            raise ValueError
+        return _index(os.pread(file, end - begin, begin))
+    finally:
+        os.close(file)
 
 
 def _sync_directory(path: Path) -> None:

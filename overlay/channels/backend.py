@@ -43,6 +43,7 @@ EXPIRE_S = 10.0
 RESULTS_IN_ONE = 20_000  # of an Executed: about half a megabyte
 PIECE_BYTES = 1 << 20  # of a Pulled
 ROWS_IN_ONE = 16_384
+EXECUTIONS_IN_ONE = 128  # files that a range is looked for in before others have their turn
 EXECUTIONS_MAX = execution_of(2**63 - 1)  # whose positions can be sent
 SETS_MAX = 1_000_000
 Values: TypeAlias = tuple[ParameterValue, ...]
@@ -300,9 +301,13 @@ class BackEnd(Quiet):
         found: list[tuple[int, bytes]] = []
         size = 0
         most = min(most, PIECE_BYTES)
+        looked_at = 0
         for store, execution, at_the_time in self._executions(known):
             if not execution_of(after) <= execution <= up_to:
                 continue
+            if looked_at >= EXECUTIONS_IN_ONE:
+                return found, max(after, position(execution - 1)), size
+            looked_at += 1
             for number, row in enumerate(self._rows(store, execution, at_the_time), 1):
                 at = position(execution, number)
                 if at <= after:

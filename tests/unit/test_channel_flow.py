@@ -10,7 +10,7 @@ import pytest
 from grapevine.client.session import Session
 from grapevine.client.session.driving import ROW_BYTES
 from grapevine.errors import ChannelError, ParameterError
-from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChannel
+from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChannel, position
 from grapevine.wire.driving import Commit, PlanAsk, Put, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
 from overlay.channels.backend import BackEnd
@@ -254,6 +254,34 @@ def test_rows_as_large_as_a_message_may_be(town: Town) -> None:
     for _ in range(3):  # one at a time: each is more than the window
         found += ids(town, "ann", ann)
     assert [len(each) for each in found] == [ROW_BYTES - 40] * 3
+
+
+def test_who_was_away_for_long_holds_up_nobody(town: Town) -> None:
+    """A pull looks into so many executions and no more: what is left is pulled next."""
+    town.validates = False
+    town.attach("eve", "edge")
+    town.attach("ann", "edge")
+    eve, ann = subscribe(town, "eve", 300), subscribe(town, "ann", 0)
+    town.run(2.0)
+    town.cut("eve")
+    for number in range(1, 302):
+        publish(town, number)
+        town.drive()
+    assert len(ids(town, "ann", ann)) == 301 and eve.last < position(2)
+    reads: list[int] = []
+    results, read = town.disks.results, town.disks.results.read
+
+    def counted(channel: str, execution: int, be: int) -> list[bytes]:
+        reads.append(execution)
+        return read(channel, execution, be)
+
+    results.read = counted  # type: ignore[method-assign]
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    pulls = backend.pulls
+    town.attach("eve", "edge", Session("eve", 999))
+    again = subscribe(town, "eve", 300)
+    assert ids(town, "eve", again) == [301]
+    assert backend.pulls - pulls == 3 and 301 <= len(reads) <= 303
 
 
 def test_an_idle_channel_counts_nothing(town: Town) -> None:
