@@ -127,7 +127,9 @@ class TreeRouter(Quiet):
         for number in self.subscriptions.remote.groups(content):
             hop = groups[number].side
             if (burial := self.lost.get(hop)) is not None:
-                if burial.awaits(source) and not burial.unknown:
+                # It may have told some of it before it was lost; what stands for the rest is ours.
+                told = not burial.unknown or groups[number].anchor != self.core.id
+                if told and burial.awaits(source):
                     lost[hop] = None
             else:
                 living.append(number)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from grapevine.filters import parse
+from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import encode_attributes
 from grapevine.wire.messages import (
     Advertise,
@@ -102,6 +102,17 @@ def test_who_was_met_since_a_restart_had_nothing_for_one_that_never_came_back(ro
     assert router.hops(before, CONTENT)[0] == ()
     burial.only = before
     assert router.hops(before, CONTENT)[0] == (lost,)
+
+
+def test_what_one_that_is_lost_had_told_since_a_restart_is_owed_to_it(router: TreeRouter) -> None:
+    """It was back, and had not told all: who was met since the restart heard of what it did tell."""
+    lost, new = neighbour(router, "lost", 1), neighbour(router, "new", 2, wants=False)
+    burial = router.lost[lost] = Burial(True, False, Scan())
+    burial.sides = {new: None}
+    assert router.hops(new, CONTENT)[0] == (lost,)
+    assert router.hops(new, {"x": 0})[0] == ()
+    router.subscriptions.stand_for(lost, EVERYTHING, 0.0)
+    assert router.hops(new, {"x": 0})[0] == ()
 
 
 def test_a_side_whose_word_counts_from_now_on_waits_for_what_overlaps_it(router: TreeRouter) -> None:
