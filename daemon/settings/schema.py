@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from daemon.settings.sections import Settings
+from grapevine.wire.onehop import DIMENSIONS_MAX
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILE = "configuration.schema.json"
@@ -25,12 +26,25 @@ CONNECTS = rf"^(?:tcp://(?!\*:){_HOST}:(?!0+$){_PORT}|{_PATH})$"
 # What checks.py says of one value and a schema can say, too: by section, key, and where the rule belongs.
 RULES: dict[tuple[str, str], dict[str, Any]] = {
     ("Broker", "name"): {"pattern": r"^(?!\.{1,2}$)[^\s/\\]*$", "maxLength": 255},
-    ("Broker", "listen"): {"minItems": 1, "items": {"type": "string", "pattern": LISTENS}},
+    ("Broker", "listen"): {
+        "minItems": 1,
+        "uniqueItems": True,
+        "items": {"type": "string", "pattern": LISTENS},
+    },
+    ("Broker", "location"): {
+        "prefixItems": [
+            {"type": "number", "minimum": -90, "maximum": 90},
+            {"type": "number", "minimum": -180, "maximum": 180},
+        ],
+        "anyOf": [{"maxItems": 0}, {"minItems": 2, "maxItems": 2}],
+    },
     ("Broker", "addresses"): {"items": {"type": "string", "pattern": CONNECTS}},
     ("Broker", "control"): {"pattern": rf"^(?:{_PATH})?$"},
     ("Broker", "coordinator"): {"pattern": rf"^$|{CONNECTS}"},
     ("Broker", "backend"): {"pattern": rf"^$|{CONNECTS}"},
     ("Tree", "neighbours"): {"items": {"type": "string", "pattern": CONNECTS}},
+    ("Onehop", "dimensions"): {"maxItems": DIMENSIONS_MAX, "uniqueItems": True},
+    ("Topics", "by"): {"uniqueItems": True},
     ("Onehop", "seeds"): {"items": {"type": "string", "pattern": CONNECTS}},
     ("Chord", "members"): {"items": {"type": "string", "pattern": CONNECTS}},
     ("Http", "listen"): {"pattern": rf"^(?:.+:{_PORT})?$"},

@@ -40,6 +40,7 @@ def wrong(value: Any, rule: dict[str, Any], whole: dict[str, Any], place: str = 
         "minimum",
         "maximum",
         "pattern",
+        "uniqueItems",
     }
     known |= {"exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"}
     assert set(rule) <= known, set(rule) - known
@@ -65,6 +66,13 @@ def wrong(value: Any, rule: dict[str, Any], whole: dict[str, Any], place: str = 
     if isinstance(value, str | list):
         least, most = ("minLength", "maxLength") if isinstance(value, str) else ("minItems", "maxItems")
         found += [f"{place}: length"] * (not rule.get(least, 0) <= len(value) <= rule.get(most, len(value)))
+    if isinstance(value, list) and "prefixItems" in rule:
+        first = zip(value, rule["prefixItems"], strict=False)
+        found += [
+            w for n, (one, inner) in enumerate(first) for w in wrong(one, inner, whole, f"{place}[{n}]")
+        ]
+    if isinstance(value, list) and rule.get("uniqueItems"):
+        found += [f"{place}: twice"] * (len(set(map(str, value))) != len(value))
     if isinstance(value, list) and "items" in rule:
         found += [w for n, one in enumerate(value) for w in wrong(one, rule["items"], whole, f"{place}[{n}]")]
     if isinstance(value, dict):
@@ -145,6 +153,18 @@ BEYOND_A_SCHEMA = (
     "does not go with overlay.ordered",
     "shorter than links.ping_s",
     "over transport.frame_bytes",
+    '"backend" goes with "broker"',
+    "is for the broker whose roles hold",
+    '"matcher" is for overlay.kind = "onehop"',
+    "with overlay.kind",
+    "onehop.dimensions: 1 to ",  # that there is one; a tree needs none
+    '"matcher" keeps no order',
+    "a dispatcher needs the address",
+    "this section is for overlay.kind",
+    "soft links are for overlay.kind",
+    "publishers move on overlay.kind",
+    "a ring keeps the order",
+    'chord.members: for overlay.kind = "chord"',
 )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 import tomllib
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from daemon.settings import ConfigError, load
+from daemon.settings import ConfigError, checks, load
 from daemon.settings.keys import table
 
 
@@ -66,6 +70,8 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
     ]
 
 
+ONEHOP = "[broker]\nroles = ['matcher']\n[overlay]\nkind = 'onehop'\n[onehop]\n"
+RING = "[overlay]\nkind = 'chord'\n"
 MISTAKES = [
     ("name = 'x'\n", "name: stands in no section; it belongs to broker.name"),
     ("[tree]\ncurve = false\n", "tree.curve: unknown key; did you mean security.curve?"),
@@ -93,6 +99,30 @@ MISTAKES = [
     ("[transport]\nframe_bytes = 65536\n", "links.batch_bytes: over transport.frame_bytes = 65536"),
     ("[http]\nlisten = '9470'\n", "http.listen: '9470' is not host:port"),
     ("[delivery_log]\ncontent = true\n", "delivery_log.content: true is not in this version"),
+    ("[broker]\nname = '..'\n", "broker.name: '..' is no name"),
+    ("[broker]\naddresses = ['tcp://a']\n", "broker.addresses: 'tcp://a' is neither"),
+    ("[broker]\nlisten = ['tcp://a:1', 'tcp://a:1']\n", "broker.listen: an address stands here twice"),
+    ("[broker]\ncoordinator = 'a:1'\n", "broker.coordinator: 'a:1' is neither"),
+    ("[broker]\nbackend = 'a:1'\n", "broker.backend: 'a:1' is neither"),
+    ("[broker]\nroles = ['backend']\n", '"backend" goes with "broker"'),
+    ("[broker]\nroles = ['matcher']\n", '"matcher" is for overlay.kind = "onehop"'),
+    ("[broker]\nlocation = [95.0, 0.0]\n", "broker.location: latitude and longitude in degrees"),
+    ("[broker]\nlocation = [60.0]\n", "broker.location: latitude and longitude in degrees"),
+    ("[broker]\nlocation = [60.0, 200.0]\n", "broker.location: degrees are within 180"),
+    ("[balancing]\nmode = 'on'\n", "balancing.mode: is for the broker whose roles hold"),
+    ("[overlay]\nkind = 'onehop'\n", "broker.roles: with overlay.kind"),
+    (ONEHOP + "dimensions = []\n", "onehop.dimensions: 1 to "),
+    (ONEHOP + "dimensions = ['x', 'x']\n", "onehop.dimensions: an attribute stands here twice"),
+    (ONEHOP + "dimensions = ['x']\ndelivery = 'matcher'\n", '"matcher" keeps no order'),
+    (ONEHOP + "dimensions = ['x']\nseeds = ['a']\n", "onehop.seeds: 'a' is neither"),
+    (ONEHOP.replace("matcher", "dispatcher") + "dimensions = ['x']\n", "a dispatcher needs the address"),
+    (RING + "[chord]\nmembers = ['a']\n", "chord.members: 'a' is neither"),
+    (RING + "[topics]\nby = ['x', 'x']\n", "topics.by: "),
+    (RING + "[tree]\nneighbours = ['tcp://a:1']\n", "tree: this section is for overlay.kind"),
+    (RING + "[softlinks]\nstrategy = 'SD'\n", "soft links are for overlay.kind"),
+    (RING + "[relocation]\nalgorithm = 'pop'\n", "publishers move on overlay.kind"),
+    (RING + "ordered = false\n", "a ring keeps the order"),
+    ("[chord]\nmembers = ['tcp://a:1']\n", 'chord.members: for overlay.kind = "chord"'),
     ("[broker\n", "FILE: not TOML: Expected ']'"),
 ]
 
@@ -101,6 +131,33 @@ MISTAKES = [
 def test_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:
     found = mistakes(tmp_path, text)
     assert any(said in one for one in found), found
+
+
+def test_no_mistake_is_left_out(tmp_path: Path) -> None:
+    """Every line of the checks that names a mistake is reached by one of these."""
+    source = Path(checks.__file__).read_text()
+    names = {
+        node.value.lineno
+        for node in ast.walk(ast.parse(source))
+        if (isinstance(node, ast.Yield) and node.value is not None)
+        or (isinstance(node, ast.Return) and isinstance(node.value, ast.JoinedStr | ast.IfExp))
+    }
+    reached: set[int] = set()
+
+    def follow(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != checks.__file__:
+            return None
+        reached.add(frame.f_lineno)
+        return follow
+
+    before = sys.gettrace()
+    sys.settrace(follow)
+    try:
+        for text, _ in MISTAKES:
+            mistakes(tmp_path, text)
+    finally:
+        sys.settrace(before)
+    assert len(names) > 30 and names <= reached, sorted(names - reached)
 
 
 def test_every_wrong_key_of_every_section_is_refused(tmp_path: Path) -> None:
