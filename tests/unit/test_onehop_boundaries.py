@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from grapevine.wire.onehop import Entry, PublicationSample, Span
 from overlay.onehop.boundaries import GAIN, SHARE_MAX, Segment, covered, part_to_give, row_of, wanted_moves
+from overlay.onehop.handover import Handover
 from overlay.onehop.sampling import REPORTS, Reservoir, Sampling
 from overlay.onehop.splitting import Weighted
 
@@ -121,3 +122,28 @@ def test_old_samples_go_and_strange_ones_are_refused() -> None:
     for points in ([], [(1,)]):
         sampling.on_sample(SimpleNamespace(id=1), PublicationSample(1, points), 0.0)  # type: ignore[arg-type]
     assert refused == ["sample", "sample"]
+
+
+def _handover(own: Entry, other: Entry) -> tuple[Handover, list[Span]]:
+    given_up: list[Span] = []
+    table = SimpleNamespace(dimensions=("price",), entries={one.owner: one for one in (own, other)})
+    cluster = SimpleNamespace(table=table, own=own, get=lambda _: SimpleNamespace(reachable=True))
+    matching = SimpleNamespace(shrink=lambda _, span, now: given_up.append(span))
+    made = Handover(cluster, matching, None, None, "partition")  # type: ignore[arg-type]
+    made.core = SimpleNamespace(id=own.owner)  # type: ignore[assignment]
+    return made, given_up
+
+
+def test_of_two_owners_the_higher_id_gives_up_what_both_have() -> None:
+    """5 to 10 was taken and the word of it lost: neither segment lies in the other. Once seen is not enough:
+    whoever has just taken a part hears a moment later that the giver has let go."""
+    lower, higher = entry(1, Span(None, 10)), entry(2, Span(5, None))
+    made, given_up = _handover(higher, lower)
+    made._settle_overlaps(0.0)
+    assert given_up == []
+    made._settle_overlaps(0.5)
+    assert given_up == [Span(5, 10)]
+    made, given_up = _handover(lower, higher)
+    made._settle_overlaps(0.0)
+    made._settle_overlaps(0.5)
+    assert given_up == []
