@@ -26,6 +26,7 @@ from tools.reproduce.bluedove_rows import rows_of
 from tools.reproduce.bluedove_workload import (
     Placement,
     World,
+    alone_share,
     first_dimension,
     full_replication,
     hot_spot_density,
@@ -149,6 +150,14 @@ def gossip_late(members: int, seeds: int) -> float:
     return 100 * sum(rounds_to_all(members, seed) > rounds_bar(members) for seed in range(seeds)) / seeds
 
 
+def alone_shares() -> dict[tuple[float, Placement], float]:
+    return {
+        (width, placement): alone_share(width, placement)
+        for width in (250.0, 2.5)
+        for placement in PLACEMENTS
+    }
+
+
 def densities() -> dict[tuple[float, str], float]:
     return {(sd, where): hot_spot_density(sd, where) for sd in (250.0, 1000.0) for where in ("even", "edge")}
 
@@ -176,6 +185,7 @@ def submit(pool: ProcessPoolExecutor, size: Size, data: Path | None) -> dict[Key
     work["quotes", 20] = pool.submit(quote_shares, data, 20)
     work["quotes", 5] = pool.submit(quote_shares, data, 5)
     work["densities",] = pool.submit(densities)
+    work["alone",] = pool.submit(alone_shares)
     return work
 
 

@@ -161,6 +161,10 @@ def texts(done: Done) -> Iterator[Row]:
         yield Row(
             "IV-B", f"sd={sd:g} hot spots {where}", "fullest segment over the mean", paper, density, note
         )
+    for (width, placement), share in done["alone",].items():
+        metric = "all copies on one matcher, share of the subscriptions"
+        note = "the paper's is for points in dimensions without a hot spot"
+        yield Row("III-A", f"{placement} N=20 width={width:g}", metric, 1 / 8000, share, note)
     for key, late in ((k, v) for k, v in done.items() if k[0] == "gossip"):
         metric = "changes later than 2 log2 N + 2 rounds, per cent"
         yield Row("III-C", f"N={key[1]}", metric, None, late)

@@ -153,3 +153,12 @@ def hot_spot_density(sd: float, where: str, segments: int = 20) -> float:
     edges = equal_edges(segments)
     sizes = [set_sizes(load, d, edges, "one") for d in range(DIMENSIONS)]
     return float(max(of.max() / of.mean() for of in sizes))
+
+
+def alone_share(width: float, placement: Placement, matchers: int = 20) -> float:
+    """Of the subscriptions, those whose copies of all dimensions lie on one matcher (III-A)."""
+    load, edges = workload(1_000_000, width, pool=1), equal_edges(matchers)
+    low, high = (load.middle, load.middle) if placement == "one" else (load.low, load.high)
+    first, last = np.searchsorted(edges, low, "right"), np.searchsorted(edges, high, "left")
+    last = np.maximum(first, last)  # a point on an edge lies in the segment that begins there
+    return float(((first == last) & (first == first[:, :1])).all(1).mean())
