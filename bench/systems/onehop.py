@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from bench.systems.grapevine import Grapevine
 
@@ -10,8 +11,8 @@ MATCHERS = 2
 
 
 class OneHop(Grapevine):
-    def __init__(self, dimensions: list[str]) -> None:
-        super().__init__("one-hop", MATCHERS + 1, overlay={"kind": "onehop"})
+    def __init__(self, dimensions: list[str], **sections: dict[str, Any]) -> None:
+        super().__init__("one-hop", MATCHERS + 1, overlay={"kind": "onehop"}, **sections)
         self.dimensions = dimensions
 
     def start(self, directory: Path) -> None:

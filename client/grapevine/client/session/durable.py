@@ -146,6 +146,8 @@ class DurableReader:
 
     def attached(self, broker_name: str) -> list[StreamMessage]:
         """A link is up: open the place again, at the broker that has it."""
+        if self.ended:
+            return []
         self._asked = 0
         self.state = self._again_at = None
         self._up_to_sent = 0
