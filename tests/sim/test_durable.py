@@ -19,17 +19,17 @@ def test_durable(seed: int) -> None:
 
 
 # Where each was last seen; when the code changes, so may the seed, and the others are tried. A tail that is
-# not rewritten is seen by tests/unit/test_journal_recovery.py.
+# not rewritten is seen by tests/unit/test_journal_recovery.py, and who is awaited and not missed by a story
+# (test_durable_stories.py).
 SEEN_AT = {
     "newer-before-stranded": 32,
     "restarted-broker-believed": 33,
-    "awaited-not-missed": 142,
     "ack-before-sync": 0,
     "failed-sync-retried": 14,
     "cut-at-first-checksum": 1,
-    "custody-freed-at-persisted": 2,
+    "custody-freed-at-persisted": 0,
     "replay-newest-first": 22,
-    "persisted-when-received": 11,
+    "persisted-when-received": 5,
     "sources-not-kept": 1,
     "given-before-on-disk": 0,
     "settled-before-in-stream": 24,
@@ -50,4 +50,4 @@ def _shows(mutant: str, seed: int) -> bool:
 
 
 def test_every_mutant_of_the_disk_has_a_seed() -> None:
-    assert DISK_MUTANTS.keys() - SEEN_AT.keys() == {"tail-not-rewritten"}
+    assert DISK_MUTANTS.keys() - SEEN_AT.keys() == {"tail-not-rewritten", "awaited-not-missed"}
