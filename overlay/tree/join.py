@@ -259,6 +259,7 @@ class Join(Quiet):
             self.core.keep(TABLE, "parent", strange[0])
 
     def _adopt(self, peer: Peer, now: float) -> None:
+        self._silent.clear()
         self.former = None
         self.parent = peer
         self._tell_children(now)
@@ -282,7 +283,7 @@ class Join(Quiet):
             return
         self._tries += 1
         self._silent -= {self._through}
-        if reason == "unreachable":
+        if reason == "unreachable" and self.parent is None:
             self._silent.add(self._through)
         if reason != "unreachable" or self._tries == 1:
             self.core.note(now, f"could not join by {self._through}: {text}")
