@@ -66,6 +66,7 @@ class Oracle:
         self.custody = CustodyWatch(self._freed, self._lost)
         self.told_lost = 0  # durable ones that a disk has lost and reported
         self._broker_index = broker_index
+        self._met: dict[int, int] = defaultdict(int)  # by broker, in its life: those it was connected with
         self._announced: dict[Life, dict[int, Announced]] = defaultdict(dict)
         self._counting: dict[Counted, None] = {}
         self._by_sequence: dict[Life, dict[int, int]] = defaultdict(dict)
@@ -188,6 +189,9 @@ class Oracle:
     def links_seen(self, broker: int, synced: frozenset[int]) -> None:
         for one, other in self.reach.observe(broker, synced):
             together = 1 << one | 1 << other if self.reach.direct else self.reach.connected_to(one)
+            for each in range(together.bit_length()):
+                if together >> each & 1:
+                    self._met[each] |= together
             for counted in self._counting:
                 if not self.reach.direct or together >> counted.home & 1:
                     counted.connect(together)
@@ -198,6 +202,7 @@ class Oracle:
             counted.reach &= self.reach.held_with(counted.home)
 
     def broker_crashed(self, broker: int) -> None:
+        self._met[broker] = 0
         self.reach.observe(broker, frozenset())
         for counted in list(self._counting):
             counted.reach &= ~(1 << broker)
@@ -271,6 +276,8 @@ class Oracle:
                 owed.append((counted, path))
             else:
                 record.apart.append(counted)
+                if self._met[broker] >> counted.home & 1:
+                    record.cut_off.append(counted)
         return owed
 
     def _invited(self, record: Published) -> int:
@@ -321,13 +328,13 @@ class Oracle:
             self.violation(f"broker {broker} has lost publication {number} in silence")
 
     def unanswerable(self, client: ClientHost, first: int, last: int) -> None:
-        """Its publisher was told that nobody has subscribed to these requests: nobody, also where it cannot
-        be reached."""
+        """Its publisher was told that nobody has subscribed to these requests: nobody, also at brokers that
+        cannot be reached, if the first one has met them since its start."""
         numbers = self._by_sequence[client.index, client.life]
         for sequence in range(first, last + 1):
             if sequence in numbers:
                 record = self.publications[numbers[sequence]]
-                counted = [counted for counted, _ in record.owed] + record.apart
+                counted = [counted for counted, _ in record.owed] + record.cut_off
                 if counted:
                     there = [each.announced.life for each in counted]
                     self.violation(f"{client.name} hears of no responders for #{sequence}: {there} are there")

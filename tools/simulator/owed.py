@@ -54,6 +54,7 @@ class Published:
         "attributes",
         "brokers",
         "cut",
+        "cut_off",
         "life",
         "owed",
         "persisted_at",
@@ -71,6 +72,7 @@ class Published:
         self.cut = False  # and its publisher was told
         self.refused = False  # ... that it may not publish this
         self.apart: list[Counted] = []  # who would be owed it, but lay behind a link given up before
+        self.cut_off: list[Counted] = []  # of these, at brokers that the first one had met in its life
         self.persisted_at: float | None = None  # durable, and on its first broker's disk
         self.brokers: set[int] = set()  # that have accepted it
         self.owed: list[tuple[Counted, tuple[Edge, ...]]] = []
