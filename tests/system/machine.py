@@ -57,7 +57,7 @@ class Machine:
 
     def mount(self) -> None:
         memory = self.directory
-        call("mount", "-t", "tmpfs", "-o", "size=2g,mode=755", "tmpfs", memory)
+        call("mount", "-t", "tmpfs", "-o", "size=4g,mode=755", "tmpfs", memory)
         for name in ("upper", "work", "root"):
             (memory / name).mkdir()
         layers = f"lowerdir=/,upperdir={memory / 'upper'},workdir={memory / 'work'}"
@@ -136,14 +136,14 @@ class Machine:
 
     # --- what is installed --------------------------------------------------------------------------
 
-    def install(self) -> None:
+    def install(self, *extras: str) -> None:
         """Both wheels of this tree and their locked dependencies, without a network."""
         uv = os.environ.get("UV") or shutil.which("uv") or pytest.skip("needs uv")
         cache = call(uv, "cache", "dir").strip()
         put = self.root / "srv"  # in the machine /tmp is another
         call(uv, "build", "--quiet", "--all-packages", "--wheel", "--out-dir", put, ROOT, timeout_s=180)
         locked = (uv, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-workspace", "--project", ROOT)
-        call(*locked, "-o", put / "requirements.txt")
+        call(*locked, *(f"--extra={extra}" for extra in extras), "-o", put / "requirements.txt")
         # `uv sync` leaves wheels in the cache, but not what `pip install` reads before it takes one.
         looked = (uv, "pip", "install", "--quiet", "--dry-run", "--python", PYTHON, "--target", put / "none")
         subprocess.run(
