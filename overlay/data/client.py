@@ -33,6 +33,7 @@ class Client(Session):
         "may_ask",
         "may_publish",
         "publishes",
+        "resends",
         "since",
         "stall_timer",
         "subscriptions",
@@ -55,6 +56,7 @@ class Client(Session):
         self.unadvertising: list[tuple[int, Key]] = []  # when this position is settled
         self.unrestricted = False
         self.publishes = False  # or did: its publications may be waited for
+        self.resends = attach.resume is not None  # it was at another broker: what it published there
         self.key = ""  # of the link it came by
         self.may_publish = self.may_ask = EVERYTHING
         self.ended = False  # detached or lost; stays until what it published is settled

@@ -55,20 +55,21 @@ class Burial:
 
     def owed(self, publication: Publication) -> bool:
         """Whether it may have been accepted before the side was lost. What is sent again was accepted before,
-        perhaps by a broker that is not there any more and could say nothing."""
+        perhaps by a broker that is not there any more and could say nothing; its publisher's next broker
+        knows how far it had come only when it has all of it again."""
+        if publication.flags & RESENT:
+            return True
         source = publication.publisher, publication.incarnation
         last = self.up_to.get(source)
         if last is not None:
             return publication.sequence <= last
-        if publication.flags & RESENT:
-            return True
         return not self.complete and (self.publishers is None or source in self.publishers)
 
     def awaits(self, source: Session | None) -> bool:
         """Whether something older may come from there. What local clients had published was routed before, as
-        a rule; a soft link may bring it from anywhere."""
+        a rule, but for those that come from another broker; a soft link may bring it from anywhere."""
         if isinstance(source, Client):
-            return self.held
+            return self.held or source.resends
         return source in self.sides if isinstance(source, Peer) else bool(self.sides)
 
     def is_unknown(self, source: Session | None) -> bool:

@@ -9,15 +9,19 @@ import pytest
 from grapevine.filters import EVERYTHING, parse
 from grapevine.wire import encode_attributes
 from grapevine.wire.messages import (
+    RESENT,
     Advertise,
     Advertisement,
+    Attach,
     Confirmed,
     Publication,
+    Resume,
     Subscription,
     Unadvertise,
 )
 from matching.scan import Scan
 from overlay.core import Core
+from overlay.data.client import Client
 from overlay.data.local import LocalSubscriptions
 from overlay.data.routes import Hops
 from overlay.links.incoming import Incoming
@@ -113,6 +117,24 @@ def test_what_one_that_is_lost_had_told_since_a_restart_is_owed_to_it(router: Tr
     assert router.hops(new, {"x": 0})[0] == ()
     router.subscriptions.stand_for(lost, EVERYTHING, 0.0)
     assert router.hops(new, {"x": 0})[0] == ()
+
+
+def test_what_a_client_brings_from_another_broker_may_have_been_for_the_lost_side(router: TreeRouter) -> None:
+    """Its first broker here has taken some of it; that it had come further is known to nobody."""
+    lost = neighbour(router, "lost", 1)
+    burial = lose(router, lost, neighbour(router, "source", 2, wants=False))
+    burial.know({(7, 1): 3}, True)
+    content = encode_attributes(CONTENT)
+    newer = Publication(content, b"", 4, publisher=7, incarnation=1)
+    again = Publication(content, b"", 4, RESENT, publisher=7, incarnation=1)
+    assert burial.owed(again) and not burial.owed(newer)
+
+    def client(resume: Resume | None) -> Client:
+        attach = Attach(1, 3, "c", 7, 1, 1, 8, 0, resume)
+        return Client(router.core, attach, lambda client: None, 0.0)
+
+    assert router.hops(client(None), CONTENT)[0] == ()
+    assert router.hops(client(Resume(1, 3, 3, (), 0, 0)), CONTENT)[0] == (lost,)
 
 
 def test_a_side_whose_word_counts_from_now_on_waits_for_what_overlaps_it(router: TreeRouter) -> None:
