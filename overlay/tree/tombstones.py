@@ -138,8 +138,8 @@ class Tombstones(Quiet):
             burial.turned.add(len(burial.turned), entry.item.filter, entry.source.number)
             burial.filters.append(entry.item.filter)
             self.subscriptions.mentions.add(entry.item.filter)
-        elif not (peer.lost or peer.departed or peer.going):
-            self.underway.turn(entry.item.filter, peer)
+        elif not (peer.lost or peer.departed or peer.going or self.subscriptions.table.takes_over):
+            self.underway.turn(entry.item.filter, peer)  # unless a move hands on what is under way
 
     def _know_publishers(self) -> None:
         """Whoever comes from now on had not published before: an advertisement is confirmed when everybody

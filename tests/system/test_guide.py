@@ -49,10 +49,10 @@ def shell(tmp_path: Path) -> subprocess.Popen[str]:
 
 def test_three_brokers_by_hand(shell: subprocess.Popen[str], tmp_path: Path) -> None:
     first, second = blocks()[:2]
-    assert first[-1].startswith("pubctl sub") and len(first) == 4
+    assert first[-1].startswith("pubctl sub") and len(first) == 5
     assert shell.stdin is not None and shell.stdout is not None
     heard = tmp_path / "first terminal"
-    typed = "\n".join(["set -m", *first[:3], f"{first[3]} > '{heard}' 2>&1 &"])
+    typed = "\n".join(["set -m", *first[:-1], f"{first[-1]} > '{heard}' 2>&1 &"])
     shell.stdin.write(typed + "\n")
     shell.stdin.flush()
     try:
