@@ -233,7 +233,8 @@ class Tombstones(Quiet):
         sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
         for peer in list(peers_of(self.core).values()):
             heard = peer.ever_synced and peer.speaks(Drain)
-            if peer is source or peer.going or (heard and peer not in sides):
+            gone = peer.going and (peer.link is None or peer.retiring)  # not one that only wants to leave
+            if peer is source or gone or (heard and peer not in sides):
                 continue
             unheard.add(peer)
             if _too_old(peer):

@@ -21,36 +21,52 @@ from overlay.tree.peer import Peer
 Held = list[tuple[Settling, list[Publication]]]
 
 
+class Turning:
+    """Of one side: those that have left it in this burst, and what was under way to it when they did."""
+
+    __slots__ = ("filters", "held", "last")
+
+    def __init__(self, filters: Matcher) -> None:
+        self.filters = filters
+        self.held: Held = []
+        self.last = 0  # the last position that was looked at
+
+
 class TurnedSubscriptions:
     def __init__(self, matcher: Callable[[], Matcher]) -> None:
         self.matcher = matcher
-        self._turning: dict[Peer, Matcher] = {}  # the side that they have left -> those that have
+        self._turning: dict[Peer, Turning] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
 
     def turn(self, filter: Filter, left: Peer) -> None:
-        filters = self._turning.get(left)
-        if filters is None:
-            held = _unsettled(left)
+        turning = self._turning.get(left)
+        seen = 0 if turning is None else turning.last
+        held = _unsettled(left, seen) if left.out.counted > seen else []  # also what was sent since another
+        if turning is None:
             if not held:
                 return
-            for record, _ in held:
-                record.pending += 1
-            filters = self._turning[left] = self.matcher()
-            self.core.defer(lambda now: self._report(left, held))
-        filters.add(len(filters), filter, 0)
+            turning = self._turning[left] = Turning(self.matcher())
+            self.core.defer(lambda now: self._report(left))
+        turning.last = left.out.counted
+        turning.held += held
+        for record, _ in held:
+            record.pending += 1
+        turning.filters.add(len(turning.filters), filter, 0)
 
-    def _report(self, left: Peer, held: Held) -> bool:
-        filters = self._turning.pop(left)
-        for record, publications in held:
-            wanted = (one for one in publications if filters.groups(decode_attributes(one.attributes)))
+    def _report(self, left: Peer) -> bool:
+        turning = self._turning.pop(left)
+        groups = turning.filters.groups
+        for record, publications in turning.held:
+            wanted = (one for one in publications if groups(decode_attributes(one.attributes)))
             record.cuts += cuts_of(wanted, CUT_LINK_LOST)
             record.release()
         return False
 
 
-def _unsettled(peer: Peer) -> Held:
+def _unsettled(peer: Peer, after: int) -> Held:
     out = peer.out
-    parts = [(w.record, list(out.between(max(w.first, out.settled + 1), w.last))) for w in out.waits]
+    begin = max(out.settled, after) + 1
+    parts = [(w.record, list(out.between(max(w.first, begin), w.last))) for w in out.waits if w.last >= begin]
     return [(record, publications) for record, publications in parts if publications]

@@ -3,6 +3,8 @@ brokers that move while somebody on their way fails."""
 
 from __future__ import annotations
 
+import pytest
+
 from grapevine.wire.identity import identify
 from grapevine.wire.mesh import MoveTurn
 from overlay.core import Core
@@ -144,3 +146,26 @@ def test_two_that_leave_at_once_do_not_wait_for_each_other_for_ever() -> None:
     story.wait(lambda: all(sender.idle for sender in senders))
     assert [sorted(story.received(reader)) for reader in readers] == [[1, 2], [1, 2]]
     assert not story.judged()
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_waits_for_a_leaver_when_a_side_beyond_it_is_given_up_is_told(ordered: bool) -> None:
+    """The leaver is asked like anybody else how far publishers behind it have come: else the lost side is
+    forgotten at once, and what is held for the leaver was for nobody."""
+    story = Story(4, ordered=ordered).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 3)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    away = next(peer for peer in story.peers(2) if peer.name == "b3")
+    story.wall(story.brokers[3], reader, seconds=40.0)
+    story.run_for(0.1)
+    sender.publish({"x": 1})  # it keeps the leaver from going until the side is given up
+    story.wait(lambda: away.link is None)
+    story.run_for(4.4)
+    story.brokers[1].leave()
+    story.run_for(0.1)
+    sender.publish({"x": 2})
+    assert not away.lost
+    story.wait(lambda: story.brokers[1].left and sender.idle)
+    assert not story.judged()
+    assert story.oracle.excused["cut"] == 2

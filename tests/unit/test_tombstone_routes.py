@@ -192,3 +192,30 @@ def test_what_is_under_way_to_a_side_that_a_subscriber_has_left_is_cut(router: T
     core.work(0.0)
     assert not record.pending
     assert [(cut.first, cut.last) for cut in source.cuts] == [(1, 1), (3, 3)]
+
+
+def test_what_was_sent_between_two_that_turn_is_cut_too(router: TreeRouter) -> None:
+    """One burst brings both, and between them something for the second."""
+    core = router.core
+    left = neighbour(router, "left", 1, wants=False)
+    turned = TurnedSubscriptions(Scan)
+    turned.attach(core)
+    source = Incoming(8, lambda: None)
+
+    def send(number: int) -> Settling:
+        source.records.append(record := Settling(source))
+        record.last = number
+        left.out.queue.append(Publication(encode_attributes({"x": number}), b"", number, publisher=7))
+        left.out.hold(record)
+        return record
+
+    first = send(1)
+    turned.turn(parse("x = 1"), left)
+    second = send(2)
+    turned.turn(parse("x = 2"), left)
+    left.out.seal()
+    left.out.settle(2)
+    assert first.pending == second.pending == 1
+    core.work(0.0)
+    assert not first.pending and not second.pending
+    assert [(cut.first, cut.last) for cut in source.cuts] == [(1, 1), (2, 2)]
