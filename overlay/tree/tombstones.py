@@ -163,8 +163,15 @@ class Tombstones(Quiet):
             self.subscriptions.generation += 1
 
     def _await_absent(self, peer: Peer) -> None:
+        """Who has come in the place of one that has left is asked in its place: it held what was for that."""
+        peers = peers_of(self.core)
         for question in self._asked.pop(peer, {}).values():
-            if question.drained.open and not peer.departed:
+            if not question.drained.open:
+                continue
+            if peer.departed:
+                for heir in [peers[broker] for broker in peer.heirs if broker in peers]:
+                    self._ask(heir, question)
+            else:
                 absent = self._absent.setdefault(peer.id, Absent())
                 absent.questions.append(question)
                 question.drained.wait_for(absent)  # type: ignore[arg-type]
@@ -233,7 +240,9 @@ class Tombstones(Quiet):
         sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
         for peer in list(peers_of(self.core).values()):
             heard = peer.ever_synced and peer.speaks(Drain)
-            gone = peer.going and (peer.link is None or peer.retiring)  # not one that only wants to leave
+            gone = peer.going and (
+                peer.retiring or peer.tells is not None
+            )  # not one that leaves in good order
             if peer is source or gone or (heard and peer not in sides):
                 continue
             unheard.add(peer)

@@ -169,3 +169,25 @@ def test_what_waits_for_a_leaver_when_a_side_beyond_it_is_given_up_is_told(order
     story.wait(lambda: story.brokers[1].left and sender.idle)
     assert not story.judged()
     assert story.oracle.excused["cut"] == 2
+
+
+def test_who_comes_in_a_leavers_place_is_asked_what_the_leaver_was_asked() -> None:
+    """The lost side is further away: who is beside the leaver asks it for others, and then its heir, which
+    sends what it held by the way that the subscription still has."""
+    story = Story(6).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 5)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    away = next(peer for peer in story.peers(4) if peer.name == "b5")
+    story.wall(story.brokers[5], reader, seconds=60.0)
+    story.wait(lambda: away.link is None)
+    story.run_for(3.5)
+    sender.publish({"x": 1})
+    story.run_for(0.7)
+    story.brokers[1].leave()
+    story.run_for(0.1)
+    sender.publish({"x": 2})
+    assert not away.lost
+    story.wait(lambda: story.brokers[1].left and sender.idle)
+    assert not story.judged()
+    assert story.oracle.excused["cut"] == 2
