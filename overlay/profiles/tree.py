@@ -249,6 +249,10 @@ def _balancing(
     return [reporting, balance, BalanceVerbs(contact, balance)]
 
 
+def _has_streams(on_disk: tuple[Behaviour, ...]) -> bool:
+    return any(each.sessions for each in on_disk if isinstance(each, Streams))
+
+
 def _reads_streams(on_disk: tuple[Behaviour, ...], client: Client) -> bool:
     return any(each.reads(client) for each in on_disk if isinstance(each, Readers))
 
@@ -338,6 +342,7 @@ def tree_broker(
     )
     _tell_disk(on_disk, publications, join)
     moves.bans.leave_tree = leave.leave
+    moves.has_streams = partial(_has_streams, on_disk)
     core.leave = moves.leave
     core.drain = attachments.drain
     core.restore(kept or {})

@@ -20,6 +20,7 @@ at a time, so that a coordinator which forgets cannot do harm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from grapevine.wire.mesh import MoveAnnounced, MoveBroken, MoveEnd, MoveSwitched, MoveTurn
@@ -53,6 +54,7 @@ class Moves(MovePreparation):
         self.subscriptions = router.subscriptions
         self.planes = planes
         self.moved = 0
+        self.has_streams: Callable[[], bool] = lambda: False  # set by the profile
         planes.switched = self._switched
         planes.tables_sent_again = self._repeat_announced
         self.sync.forget_shadows.append(self._tables_sent)
@@ -297,8 +299,11 @@ class Moves(MovePreparation):
             self._end(state, now)
 
     def leave(self, now: float) -> None:
-        """A broker on a path leaves when the move is over."""
-        if self.state is not None:
+        """A broker on a path leaves when the move is over. Who has streams stays: they are owed what is
+        published, and would never let it go."""
+        if self.has_streams():
+            self.core.event(now, "leaving", f"{self.core.name} stays: it has streams, end them first")
+        elif self.state is not None:
             self.core.timers.at(now + LOOK_S, self.leave)
         else:
             self.bans.leave(now)

@@ -191,3 +191,21 @@ def test_who_comes_in_a_leavers_place_is_asked_what_the_leaver_was_asked() -> No
     story.wait(lambda: story.brokers[1].left and sender.idle)
     assert not story.judged()
     assert story.oracle.excused["cut"] == 2
+
+
+def test_a_broker_that_has_streams_stays() -> None:
+    """It would never have settled what is for them, and its neighbours would pause for it again and again."""
+    story = Story(3, durable=True).begin()
+    sender, reader = story.publisher("sender", 0), story.client("reader", 2)
+    subscription = story.subscribe(reader, "x > 0")
+    story.client("keeper", 1, stream="x > 0")
+    story.wait(lambda: subscription.confirmed)
+    story.run_for(2.0)
+    story.brokers[1].leave()
+    story.run_for(8.0)
+    sender.publish({"x": 1})
+    story.run_for(1.0)
+    core = story.brokers[1].core
+    assert core is not None and not core.leaving
+    assert not any(peer.paused for peer in story.peers(0))
+    assert story.received(reader) == [1] and story.in_stream() == [1]
