@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from grapevine.client.session.driving import Driver
@@ -12,6 +12,7 @@ from grapevine.wire.driving import Plan
 from overlay.channels.dataset_log import MemoryDatasetLog
 from overlay.channels.executions import Executions
 from overlay.channels.frontend import FrontEndSubscription
+from overlay.channels.interest import BackendSubscription, Interest
 from overlay.channels.records import JournalRecords
 
 Replacement = tuple[Any, str, Any]
@@ -77,6 +78,18 @@ def replaced_anew() -> list[Replacement]:
     return [(Executions, "begin", begin)]
 
 
+def sets_forgotten() -> list[Replacement]:
+    """Every other set is in no execution: its subscribers are confirmed, and nothing ever comes. Of channels
+    that deliver changes the end alone would show it."""
+    kept = Interest.of
+
+    def of(self: Interest, channel: str, version: int, generation: int) -> Iterator[BackendSubscription]:
+        found = kept(self, channel, version, generation)
+        return (known for known in found if known.be % 2 or channel == "All")
+
+    return [(Interest, "of", of)]
+
+
 CHANNEL_MUTANTS = {
     "plan-forgotten": plan_forgotten,
     "position-kept": position_kept,
@@ -84,4 +97,5 @@ CHANNEL_MUTANTS = {
     "taken-when-come": taken_when_come,
     "state-forgotten": state_forgotten,
     "replaced-anew": replaced_anew,
+    "sets-forgotten": sets_forgotten,
 }

@@ -6,7 +6,8 @@ sans-IO class that `pubctl channel serve` runs; in Spark's place a function eval
 rows it was given, after some time. Judged at rest:
 
 - feeding: what any subscription at the back end would be owed is in the log, none twice;
-- execution: the results of a set are the reports that its executions saw as new, each once, in order;
+- execution: the results of a set are the reports that its executions saw as new, each once, in order, and
+  among them all that came to the log after a subscriber of it was confirmed;
 - delivery: a subscriber has every row after the position it began at, once and in order. One that forgot
   its position when it was killed may see again what it had not acknowledged, and misses nothing.
 """
@@ -184,6 +185,8 @@ class Subscriber(Turning):
         self.mixed = self.random.random() < 0.5
         self.seen: dict[tuple[str, int], list[tuple[int, int]]] = {}  # (position, id) in order of arrival
         self.since: dict[tuple[str, int], int] = {}
+        self.logged: Callable[[], int] = lambda: 0  # reports in the log by now
+        self.owed_after: dict[tuple[str, int], int] = {}  # reports in the log when it was confirmed
         self.states: dict[tuple[str, int], ChannelSubscriptionState] = {}
         self.wrong: list[str] = []
         count = min(max(self.wanted, 1), len(LOWS))
@@ -216,6 +219,7 @@ class Subscriber(Turning):
                 continue
             if state.confirmed:
                 self.since.setdefault(key, state.since)
+                self.owed_after.setdefault(key, self.logged())
             for result in session.channels.take(state, 100):
                 last = self._last.get(key, -1)
                 if result.position <= last:
@@ -310,7 +314,11 @@ class ChannelSimulation(Simulation):
             *[Subscriber] * draw(clients.subscribers, random),
             DriverApp,
         ]
-        return [self._channel_app(number, kind, random) for number, kind in enumerate(kinds)]
+        apps = [self._channel_app(number, kind, random) for number, kind in enumerate(kinds)]
+        for app in apps:
+            if isinstance(app, Subscriber):
+                app.logged = lambda: self.disks.log.end(REPORTS.name)
+        return apps
 
     def _channel_app(self, number: int, kind: type[Turning], random: Random) -> App:
         scenario = self.scenario
@@ -405,7 +413,7 @@ class ChannelSimulation(Simulation):
                 self.oracle.violation(text)
             for key in app.keys:
                 self._judge_delivery(app, key)
-                self._judge_execution(key)
+                self._judge_execution(app, key)
         self.oracle.deliveries = sum(len(seen) for app in self._subscribers() for seen in app.seen.values())
 
     def _judge_feeding(self) -> None:
@@ -419,19 +427,19 @@ class ChannelSimulation(Simulation):
             self.oracle.in_stream(self.feed, number)
         self.oracle.judge()
 
-    def _judge_execution(self, key: tuple[str, int]) -> None:
+    def _judge_execution(self, app: Subscriber, key: tuple[str, int]) -> None:
         """A set that was there from the first execution on saw every report that matches, once, in order."""
-        stored = self._stored(*key)
-        if not stored:
-            return
         wanted = self._wanted(key)
-        got = [each for _, each in stored]
+        got = [each for _, each in self._stored(*key)]
         if got != wanted[len(wanted) - len(got) :]:
             self.oracle.violation(f"{key}: results are not the reports since its first execution")
+        if key in app.owed_after and len(got) < len(owed := self._wanted(key, app.owed_after[key])):
+            self.oracle.violation(f"{app.host.name} {key}: {len(got)} results, {len(owed)} since confirmed")
 
-    def _wanted(self, key: tuple[str, int]) -> list[int]:
+    def _wanted(self, key: tuple[str, int], after: int = 0) -> list[int]:
+        """Reports that match, of those after a position of the log."""
         log = self.store.log
-        rows = log.read("Reports", 0, log.end("Reports"), 1 << 40)
+        rows = log.read("Reports", after, log.end("Reports"), 1 << 40)
         ids = [msgspec.msgpack.decode(read.row.attributes)["id"] for read in rows]
         return [each for each in ids if each > key[1]]
 
