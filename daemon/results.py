@@ -8,6 +8,7 @@ asked for, and the latest stay in memory.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,6 +80,11 @@ class DiskResults:
     def executions(self, channel: str) -> list[int]:
         return self._kept.get(channel, [])
 
+    def _has(self, channel: str, execution: int) -> bool:
+        kept = self._kept.get(channel, [])
+        at = bisect_left(kept, execution)
+        return at < len(kept) and kept[at] == execution
+
     def _path(self, channel: str, execution: int) -> Path:
         return self.directory / channel / f"{execution}.rows"
 
@@ -107,7 +113,7 @@ class DiskResults:
             growing.path.unlink(missing_ok=True)
 
     def commit(self, channel: str, execution: int, attempt: int, pieces: int) -> bool:
-        if execution in self._kept.get(channel, ()):
+        if self._has(channel, execution):
             return True
         key = (channel, execution, attempt)
         if pieces == 0:
@@ -130,9 +136,7 @@ class DiskResults:
         for other in [each for each in self._growing if each[:2] == key[:2]]:
             self._give_up(other)
         self._remember(channel, execution, growing.index)
-        kept = self._kept.setdefault(channel, [])
-        kept.append(execution)
-        kept.sort()
+        insort(self._kept.setdefault(channel, []), execution)
         return True
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -157,13 +161,13 @@ class DiskResults:
         return found
 
     def index(self, channel: str, execution: int) -> Mapping[int, Extent]:
-        if execution not in self._kept.get(channel, ()):
+        if not self._has(channel, execution):
             return {}
         found = self._load(channel, execution)
         return {be: Extent(sum(e[2] for e in runs), sum(e[3] for e in runs)) for be, runs in found.items()}
 
     def read(self, channel: str, execution: int, be: int) -> list[bytes]:
-        if execution not in self._kept.get(channel, ()):
+        if not self._has(channel, execution):
             return []
         runs = self._load(channel, execution).get(be)
         if runs is None:

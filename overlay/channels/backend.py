@@ -6,6 +6,7 @@ keeps its back-end subscriptions for a while: it comes back, or its subscribers 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -302,9 +303,9 @@ class BackEnd(Quiet):
         size = 0
         most = min(most, PIECE_BYTES)
         looked_at = 0
-        for store, execution, at_the_time in self._executions(known):
-            if not execution_of(after) <= execution <= up_to:
-                continue
+        for store, execution, at_the_time in self._executions(known, execution_of(after)):
+            if execution > up_to:
+                break
             if looked_at >= EXECUTIONS_IN_ONE:
                 return found, max(after, position(execution - 1)), size
             looked_at += 1
@@ -328,13 +329,15 @@ class BackEnd(Quiet):
                 self.core.note(self.core.now, f"results of {store}, execution {execution}: {error}")
             return []
 
-    def _executions(self, known: BackendSubscription) -> Iterator[tuple[str, int, int]]:
-        """(where, execution, id at the time), rising: executions count on when a channel is replaced."""
+    def _executions(self, known: BackendSubscription, first: int = 0) -> Iterator[tuple[str, int, int]]:
+        """(where, execution, id at the time) from `first` on, rising: executions count on when a channel is
+        replaced. A day of a channel that runs every second is 86,400 of them."""
         kept = known.kept
         for version, be in (*kept.earlier, (kept.version, known.be)):
             store = store_name(kept.channel, version)
-            for execution in self.store.results.executions(store):
-                yield store, execution, be
+            executions = self.store.results.executions(store)
+            for at in range(bisect_left(executions, first), len(executions)):
+                yield store, executions[at], be
 
     # --- a channel is replaced ----------------------------------------------------------------------------
 

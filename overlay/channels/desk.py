@@ -32,6 +32,7 @@ from grapevine.wire.driving import (
 )
 from overlay.behaviour import Quiet, Status
 from overlay.channels.backend import BackEnd
+from overlay.channels.dataset_log import DatasetLogError
 from overlay.channels.executions import store_name
 from overlay.channels.results import ResultsError
 from overlay.core import Core
@@ -91,7 +92,7 @@ class DriverDesk(Quiet):
         except (ValueError, AttributeError) as error:
             self.core.tell(DriverAnswer(message.request, "usage", text=str(error)), session)
             return
-        except (ChannelError, ResultsError) as error:
+        except (ChannelError, DatasetLogError, ResultsError) as error:
             self.core.tell(DriverAnswer(message.request, "failed", text=str(error)), session)
             return
         self.core.tell(DriverAnswer(message.request, "done", encode_body(found)), session)

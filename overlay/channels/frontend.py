@@ -284,10 +284,11 @@ class FrontEnd(Quiet):
         self._remove(fe, now)
 
     def link_lost(self, session: Session, now: float) -> None:
-        for fe in list(self.by_client.get(session, {}).values()):
+        if session in self.by_client:
             self._tell_cursors(session)
-            self._remove(fe, now)
-        self.by_client.pop(session, None)
+            for fe in list(self.by_client[session].values()):
+                self._remove(fe, now)
+            del self.by_client[session]
 
     def link_down(self, session: Session, now: float) -> None:
         if isinstance(session, BackendSession) and session.dialled:

@@ -13,9 +13,11 @@ from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.driving import LEASE_S, STATE
 from grapevine.wire.messages import Answer, Command
 from overlay.behaviour import Quiet
+from overlay.channels.dataset_log import DatasetLogError
 from overlay.channels.desk import DriverDesk
 from overlay.channels.executions import Progress, store_name
 from overlay.channels.feeds import Feeds
+from overlay.channels.results import ResultsError
 from overlay.core import Core
 from overlay.links.session import Link
 
@@ -76,7 +78,7 @@ class ChannelVerbs(Quiet):
         def guarded(link: Link, command: Command, now: float) -> None:
             try:
                 handler(link, command, now)
-            except ChannelError as error:
+            except (ChannelError, DatasetLogError, ResultsError) as error:
                 outcome = "not-found" if str(error).startswith("no ") else "failed"
                 self._answer(link, command, outcome, {}, str(error))
             except (msgspec.MsgspecError, KeyError, ValueError) as error:  # an argument that is none

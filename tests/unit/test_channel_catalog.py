@@ -235,6 +235,7 @@ def test_a_damaged_file_costs_its_execution_and_nothing_else(town: Town) -> None
         publish(town, number)
         town.drive()
     assert ids(town, "ann", ann) == [2]
+    assert command(town, "channel.results", name="Near", execution=1)[0] == "failed"
 
 
 def test_a_failing_channel_that_is_dropped_and_made_again_is_not_failing(town: Town) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChanne
 from grapevine.wire.driving import Commit, PlanAsk, Put, Serve, Serving
 from grapevine.wire.driving import decode_body as body_of
 from overlay.channels.backend import BackEnd
+from overlay.channels.frontend import FrontEnd
 from tests.town import Town, founded, ids, publish, subscribe
 
 ADMIN = 9_999_999  # a link
@@ -282,6 +284,45 @@ def test_who_was_away_for_long_holds_up_nobody(town: Town) -> None:
     again = subscribe(town, "eve", 300)
     assert ids(town, "eve", again) == [301]
     assert backend.pulls - pulls == 3 and 301 <= len(reads) <= 303
+
+
+def test_a_pull_does_not_walk_through_what_is_kept_before_it(town: Town) -> None:
+    """A day of executions every second, for each range of a pull: that was all the back end did."""
+    town.attach("ann", "edge")
+    subscribe(town, "ann", 0)
+    looked: list[int] = []
+
+    class Counted(list[int]):
+        def __getitem__(self, at: Any) -> Any:
+            looked.append(at)
+            return super().__getitem__(at)
+
+        def __iter__(self) -> Iterator[int]:
+            return (self[at] for at in range(len(self)))
+
+    kept = Counted(range(1, 86_401))
+    town.disks.results.executions = lambda channel: kept  # type: ignore[method-assign]
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    (be,) = backend.store.interest.by_be
+    assert backend._read(be, position(86_399), 86_400, 1 << 20) == ([], position(86_400), 0)
+    assert len(looked) < 50
+
+
+def test_who_leaves_with_many_subscriptions_says_once_where_it_is(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand of them held a broker up for a quarter of a minute."""
+    session = town.attach("ann", "edge")
+    for low in range(50):
+        session.channels.subscribe("Near", {"low": low}, None, town.now, 5.0)
+    town.run(0.1)
+    said: list[object] = []
+    front = next(b for b in town.cores["edge"].behaviours if isinstance(b, FrontEnd))
+    monkeypatch.setattr(front, "_tell_cursors", said.append)
+    (client,) = front.by_client
+    front.link_lost(client, town.now)
+    assert said == [client] and not front.by_client
+    front.validate()
 
 
 def test_an_idle_channel_counts_nothing(town: Town) -> None:
