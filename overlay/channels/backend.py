@@ -377,6 +377,7 @@ class BackEnd(Quiet):
         }
 
     def validate(self) -> None:
+        self.store.interest.validate()
         for be, known in self.store.interest.by_be.items():
             assert known.be == be
             assert known.kept.left or known.kept.entered <= self.store.interest.generation, be

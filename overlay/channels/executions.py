@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from grapevine.wire.catalog import Channel
+from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.driving import STATE, Plan
 from overlay.channels.catalog import Catalog, mentions
 from overlay.channels.dataset_log import DatasetLog
@@ -47,6 +47,8 @@ class Executions:
         self.progress: dict[str, Progress] = {}
         self.plans: dict[str, Plan] = {}
         self.times: dict[str, dict[int, float]] = {}  # store name -> execution -> when
+        # By dataset and since when it is that one: the first row that was not too old when it was looked at.
+        self._fresh_from: dict[tuple[str, int], int] = {}
         for key, value in records.items():
             kind, _, rest = key.partition("/")
             if kind == "progress":
@@ -165,9 +167,9 @@ class Executions:
                 gone = [e for e, at in times.items() if at < now - channel.keep_s and e != last]
                 if gone:
                     self.drop_results(store, max(gone))
-        for name, dataset in self.catalog.datasets.items():
+        for dataset in self.catalog.datasets.values():
             if dataset.fed:
-                self._trim(name, dataset.keep_s, now)
+                self._trim(dataset, now)
 
     def drop_results(self, store: str, up_to: int) -> None:
         self.results.drop(store, up_to)
@@ -176,20 +178,23 @@ class Executions:
             del times[execution]
             self.records.delete(f"at/{store}/{execution}")
 
-    def _trim(self, dataset: str, keep_s: float, now: float) -> None:
-        """Rows that are old and that every execution has seen."""
+    def _trim(self, kept: Dataset, now: float) -> None:
+        """Rows that are old and that every execution has seen. A log may keep them all the same, by whole
+        segments: each is looked at once."""
+        dataset, key = kept.name, (kept.name, kept.since)
         needed = self.log.end(dataset) + 1
         for plan in self.plans.values():  # who runs it again is to see what it saw
             now = min(now, plan.at) if any(name == dataset for name, _, _ in plan.cuts) else now
         for channel, progress in self.progress.items():
             if channel in self.catalog.channels and dataset in progress.cuts:
                 needed = min(needed, progress.cuts[dataset] + 1)
-        first = self.log.start(dataset)
+        first = max(self.log.start(dataset), self._fresh_from.get(key, 0))
         while first < needed:
             rows = self.log.read(dataset, first - 1, needed - 1, 1 << 20)
-            fresh = next((read for read in rows if read.row.accepted_at >= now - keep_s), None)
+            fresh = next((read for read in rows if read.row.accepted_at >= now - kept.keep_s), None)
             if fresh is not None or not rows:
                 first = fresh.position if fresh is not None else needed
                 break
             first = rows[-1].position + 1
-        self.log.trim(dataset, min(first, needed))
+        self._fresh_from[key] = first = min(first, needed)
+        self.log.trim(dataset, first)

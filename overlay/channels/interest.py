@@ -55,6 +55,7 @@ class Interest:
         self.by_be: dict[int, BackendSubscription] = {}
         self.later: dict[int, int] = {}  # id under an earlier version -> the one of now
         self.generation = 0
+        self._left: set[int] = set()  # those that only an open plan needs
         cursors = []
         for key, value in records.items():
             kind, _, rest = key.partition("/")
@@ -63,6 +64,8 @@ class Interest:
                 self.by_be[int(rest)] = BackendSubscription(int(rest), kept)
                 self.generation = max(self.generation, kept.entered, kept.left)
                 self._follow(int(rest), kept)
+                if kept.left:
+                    self._left.add(int(rest))
             elif kind == "cursor":
                 cursors.append((rest, msgspec.msgpack.decode(value, type=Cursor)))
         for rest, cursor in cursors:
@@ -93,6 +96,7 @@ class Interest:
             if known is None:
                 known = self.by_be[be] = BackendSubscription(be, kept)
             known.kept = kept
+            self._left.discard(be)
             self._follow(be, kept)
             self.records.put(f"set/{be}", msgspec.msgpack.encode(kept))
         return known
@@ -112,6 +116,7 @@ class Interest:
         self.generation += 1
         if planned is not None and known.kept.entered <= planned:
             known.kept = msgspec.structs.replace(known.kept, left=self.generation)
+            self._left.add(be)
             self.records.put(f"set/{be}", msgspec.msgpack.encode(known.kept))
         else:
             self.forget(be)
@@ -143,6 +148,7 @@ class Interest:
 
     def forget(self, be: int) -> None:
         known = self.by_be.pop(be)
+        self._left.discard(be)
         for _, before in known.kept.earlier:
             if self.later.get(before) == be:
                 del self.later[before]
@@ -152,9 +158,11 @@ class Interest:
 
     def forget_left(self, channel: str) -> None:
         """No plan of the channel is open."""
-        for be, known in list(self.by_be.items()):
-            if known.kept.channel == channel and known.kept.left:
-                self.forget(be)
+        for be in [each for each in self._left if self.by_be[each].kept.channel == channel]:
+            self.forget(be)
+
+    def validate(self) -> None:
+        assert self._left == {be for be, known in self.by_be.items() if known.kept.left}
 
     def of(self, channel: str, version: int, generation: int) -> Iterator[BackendSubscription]:
         """Those that a plan of that generation runs for, by id."""

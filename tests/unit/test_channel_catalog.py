@@ -15,6 +15,7 @@ from grapevine.wire.driving import decode_body as body_of
 from grapevine.wire.messages import Command
 from grapevine.wire.parameters import Parameter
 from overlay.channels.backend import BackEnd
+from overlay.channels.dataset_log import Read
 from overlay.channels.desk import DriverDesk
 from overlay.channels.frontend import FrontEnd
 from overlay.channels.results import ResultsError
@@ -262,6 +263,30 @@ def test_rows_that_an_open_plan_sees_stay(town: Town) -> None:
     store.executions._void("Near")
     town.run(20.0)
     assert store.log.start("Reports") == 2
+
+
+def test_an_old_row_is_looked_at_once(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk drops whole segments: 27 MB of old rows held the back end up for half a second every ten."""
+    store = next(b for b in town.cores["back"].behaviours if isinstance(b, DriverDesk)).store
+    publish(town, 1, 2, 3)
+    assert town.drive() is None, "nobody is subscribed: the channel leaves them behind"
+    monkeypatch.setattr(store.log, "trim", lambda dataset, before: None)
+    town.run(2 * FEED.keep_s)
+    reads: list[int] = []
+    read = store.log.read
+
+    def counted(dataset: str, after: int, up_to: int, most_bytes: int) -> list[Read]:
+        found = read(dataset, after, up_to, most_bytes)
+        reads.extend(each.position for each in found)
+        return found
+
+    monkeypatch.setattr(store.log, "read", counted)
+    town.run(60.0)
+    assert reads == []
+    publish(town, 4)
+    town.drive()
+    town.run(60.0)
+    assert set(reads) == {4}
 
 
 def test_another_filter_of_a_dataset_counts_at_once(town: Town) -> None:
