@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from grapevine.errors import ChannelError
 from grapevine.wire.channels import DriverAnswer, DriverAsk
 from grapevine.wire.driving import (
@@ -40,6 +42,7 @@ from overlay.links.session import Session
 
 SETS_BYTES = 1 << 20
 ROWS_BYTES = 4 << 20
+_state_row = msgspec.msgpack.Decoder(tuple[int, list[bytes]]).decode  # a set and its rows
 FAILING = 5  # failures in a row after which subscribers are told
 
 
@@ -155,7 +158,7 @@ class DriverDesk(Quiet):
         return Rows(tuple((read.position, read.row) for read in found), through, log.start(ask.dataset))
 
     def _state(self, ask: StateAsk, now: float) -> State:
-        kept = self.store.results.read(store_name(ask.channel, ask.version), ask.execution, STATE)
+        kept = self._kept_state(ask)
         found: list[bytes] = []
         size = 0
         for row in kept[ask.after :]:
@@ -164,6 +167,20 @@ class DriverDesk(Quiet):
                 return State(tuple(found), True)
             found.append(row)
         return State(tuple(found), False)
+
+    def _kept_state(self, ask: StateAsk) -> list[bytes]:
+        """The execution may have been of an earlier version: its sets have other ids now."""
+        results = self.store.results
+        for version in range(ask.version, 0, -1):
+            store = store_name(ask.channel, version)
+            if ask.execution in results.executions(store):
+                kept = results.read(store, ask.execution, STATE)
+                return kept if version == ask.version else [self._renamed(row) for row in kept]
+        return []
+
+    def _renamed(self, row: bytes) -> bytes:
+        be, rows = _state_row(row)
+        return msgspec.msgpack.encode((self.store.interest.later.get(be, be), rows))
 
     def _put(self, put: Put, now: float) -> bool:
         self._check(put.lease)

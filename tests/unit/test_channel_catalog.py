@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from grapevine.client.session import Session
+from grapevine.client.session.comparing import read_state
 from grapevine.errors import ParameterError
 from grapevine.wire.channels import BackendUnsubscribe, Cursors, Pull, position
-from grapevine.wire.driving import Commit, Failed, Plan, PlanAsk, Put, Serve, Serving
+from grapevine.wire.driving import STATE, Commit, Failed, Plan, PlanAsk, Put, Serve, Serving, StateAsk
 from grapevine.wire.driving import decode_body as body_of
 from grapevine.wire.messages import Command
 from grapevine.wire.parameters import Parameter
@@ -89,6 +90,29 @@ def test_a_channel_that_is_replaced_goes_on(town: Town) -> None:
     publish(town, 4)
     town.drive()
     assert ids(town, "ann", ann) == [4]
+
+
+def test_a_new_version_is_compared_with_the_last_result_of_the_one_before(town: Town) -> None:
+    """Of a channel without `new`: else all rows came again, and those that are gone stayed for ever."""
+    town.attach("ann", "edge")
+    subscribe(town, "ann", 0)
+    publish(town, 1)
+    town.drive()
+    desk = next(b for b in town.cores["back"].behaviours if isinstance(b, DriverDesk))
+    (before,) = desk.store.interest.by_be
+    read = town.disks.results.read
+
+    def stored(channel: str, execution: int, be: int) -> list[bytes]:
+        if (channel, execution, be) == ("Near@1", 1, STATE):
+            return [msgspec.msgpack.encode((before, [b"row"]))]
+        return read(channel, execution, be)
+
+    town.disks.results.read = stored  # type: ignore[method-assign]
+    replace(town)
+    (now,) = (be for be, known in desk.store.interest.by_be.items() if known.kept.version == 2)
+    state = desk._state(StateAsk("Near", 2, 1, 0), town.now)
+    assert now != before and read_state(state.rows) == {now: [b"row"]}
+    assert desk._state(StateAsk("Near", 2, 0, 0), town.now).rows == ()
 
 
 def test_values_that_a_new_version_does_not_take_end_the_subscription(town: Town) -> None:

@@ -269,7 +269,7 @@ class ChannelSimulation(Simulation):
         chance = self.world.stream("replacing")
         for _ in range(chance.randrange(3)):
             at = self.world.now + chance.uniform(1.0, self.scenario.seconds)
-            self.world.at(at, self._replace, chance.choice((NEW, LIVE, DIRECT)))
+            self.world.at(at, self._replace, chance.choice((NEW, LIVE, DIRECT, ALL)))
         chance = self.world.stream("striking")
         for number in range(STRIKES):
             aim = STRIKING[(self.world.seed * STRIKES + number) % len(STRIKING)]
