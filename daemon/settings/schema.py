@@ -1,7 +1,7 @@
 """JSON Schemas of the configuration and of topology files, from the classes that read them.
 
 An editor that knows the line `#:schema FILE` completes and checks while one types. What a schema cannot say,
-that two keys contradict each other or that no broker has a name, `config check` and `local up` say.
+that a number is over another or that no broker has a name, `config check` and `local up` say.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from daemon.settings.schema_rules import rules
 from daemon.settings.sections import Settings
 from grapevine.wire.onehop import DIMENSIONS_MAX
 
@@ -54,7 +55,8 @@ RULES: dict[tuple[str, str], dict[str, Any]] = {
 
 def configuration_schema() -> dict[str, Any]:
     (made,), definitions = _schemas(Settings)
-    return {"$schema": DIALECT, "title": "Configuration of grapevined", **made, "$defs": definitions}
+    title = "Configuration of grapevined"
+    return {"$schema": DIALECT, "title": title, **made, "allOf": rules(), "$defs": definitions}
 
 
 def topology_schema(generate: type, client: type) -> dict[str, Any]:

@@ -325,9 +325,9 @@ def tree_broker(
     links = (*first, *_healing(tree, moves, leave), moves)
     known = (announcements, router.advertisements, router.subscriptions)
     tables = (neighbourhoods, missing, *known, router, *lost)
-    log = DeliveryLog(settings.delivery_log, publications)
     moving = handing_over(census, handshake, attachments)
-    clients = (log, attachments, requests, migration, *moving, *on_disk, *fed_by)
+    served = (attachments, requests, migration, *moving, *on_disk, *fed_by)
+    clients = (DeliveryLog(settings.delivery_log, publications), *served)
     relocating = (relocation, RelocationCommands(census, relocation, addresses))
     answers = (reports, Pulse(census, reports), news, trace, Administration(census, trace))
     front, channels = _channels(core, tree, kept or {}, disks, backend, matcher)
@@ -343,7 +343,6 @@ def tree_broker(
     _tell_disk(on_disk, publications, join)
     moves.bans.leave_tree = leave.leave
     moves.has_streams = partial(_has_streams, on_disk)
-    core.leave = moves.leave
-    core.drain = attachments.drain
+    core.leave, core.drain = moves.leave, attachments.drain
     core.restore(kept or {})
     return core
