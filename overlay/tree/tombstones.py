@@ -240,9 +240,7 @@ class Tombstones(Quiet):
         sides = {entry.source: None for entry in self.advertisements.table.by_key.values()}
         for peer in list(peers_of(self.core).values()):
             heard = peer.ever_synced and peer.speaks(Drain)
-            gone = peer.going and (
-                peer.retiring or peer.tells is not None
-            )  # not one that leaves in good order
+            gone = peer.retiring or (peer.going and peer.tells is not None)  # a leaver still answers
             if peer is source or gone or (heard and peer not in sides):
                 continue
             unheard.add(peer)

@@ -120,6 +120,14 @@ def test_brokers_move_whatever_fails(seed: int) -> None:
     assert result.faults["move"] > 0
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_move_under_load_without_faults_cuts_nothing(seed: int) -> None:
+    """Subscribers turn up behind other neighbours in good order: nobody is told that something is missing."""
+    result = simulate(find("moves-busy"), "", None, seed)
+    assert result.ok and result.faults["move"] > 0
+    assert not result.cut
+
+
 # Where each was last seen; when the code changes, so may the seed, and the others are tried.
 SEEN_AT = {
     "exclude-list-ignored": ("softlinks", 1),
