@@ -3,10 +3,11 @@
 Each broker has one list, of the neighbours that it has lost and not heard of since, but for those that have
 another place in the tree by now: who gives them up there would say so. Only it raises the list's number;
 lists are flooded, and told whole to a neighbour that comes, which tells a newer one if it has that. Whoever
-finds itself on a list says its own again: who is heard is there, by whatever way. If it has restarted
-meanwhile it names the neighbours that it had and has not met since: nobody else knows that they are behind
-it. Whoever has restarted hears the list of its former life from the others, takes it over and takes it back.
-After a while a broker that does not come back counts as gone for good.
+finds itself on a list says its own again: who is heard is there, by whatever way. But the word of one that is
+missing waits for the SyncDone of the neighbour that brings it: until then nobody here knows what is wanted
+there, or behind it, and it would be settled as if for nobody. Whoever has restarted hears the list of its
+former life from the others, takes it over and takes it back. After a while a broker that does not come back
+counts as gone for good.
 
 Clients are told (`client.partial`), or sent away (`clients.when_split`); and what publishers send again is
 named as undelivered while somebody is missing, since its former broker may have owed it there (the rule
@@ -50,6 +51,9 @@ class MissingBrokers(Quiet):
         self._side = side  # behind which neighbour a broker lies, as far as is known; 0: nobody knows
         self._last: dict[str, float] = {}
         self._former = (0, 0)  # the newest list of a former life that was taken over
+        self._early: dict[
+            Peer, dict[int, Missing]
+        ] = {}  # by origin; of neighbours that have not told all yet
         sync.forget_stale.append(self._synced)
 
     def attach(self, core: Core) -> None:
@@ -68,6 +72,9 @@ class MissingBrokers(Quiet):
 
     # --- what we say ----------------------------------------------------------------------------------
 
+    def link_down(self, session: Session, now: float) -> None:
+        self._early.pop(session, None)  # type: ignore[call-overload]
+
     def link_lost(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer) or session.departed or session.retiring:
             return
@@ -78,6 +85,8 @@ class MissingBrokers(Quiet):
             self.core.timers.at(later, self._look)
 
     def _synced(self, peer: Peer, now: float) -> None:
+        for message in self._early.pop(peer, {}).values():
+            self.on_missing(peer, message, now)
         self._heard(peer.id, now)
 
     def _heard(self, broker: int, now: float) -> None:
@@ -107,16 +116,12 @@ class MissingBrokers(Quiet):
                 if said.brokers:
                     self.core.tell(self._message(origin, said, now), session)
 
-    def _miss_awaited(self, source: Peer, now: float) -> None:
-        """While others only wait for us, what is behind us is held; having given us up, they hold nothing."""
-        for peer in peers_of(self.core).values():
-            unmet = peer.awaited and not peer.ever_synced and peer is not source
-            if unmet and not self._is_here(peer.id, self.core.started_at):
-                self.own.brokers.setdefault(peer.id, (peer.name, now))
-
     # --- what others say --------------------------------------------------------------------------------
 
     def on_missing(self, peer: Peer, message: Missing, now: float) -> None:
+        if self._comes_early(peer, message.origin):
+            self._early.setdefault(peer, {})[message.origin] = message
+            return
         known = self.said.get(message.origin)
         number = message.incarnation, message.number
         if message.origin == self.core.id:
@@ -134,7 +139,6 @@ class MissingBrokers(Quiet):
         if said.at > self.own.brokers.get(message.origin, ("", now))[1]:
             self._heard(message.origin, now)
         if self.core.id in said.brokers:
-            self._miss_awaited(peer, now)
             self._say(now)
         self._look(now)
 
@@ -169,6 +173,13 @@ class MissingBrokers(Quiet):
                     call(now)
         if missing:
             self.core.timers.at(min(missing.values()) - oldest + now, self._look)
+
+    def _comes_early(self, peer: Peer, broker: int) -> bool:
+        """Whether this is the word of one that is missing, and what is wanted there is not told yet."""
+        if peer.synced:
+            return False
+        named = (said.brokers[broker][1] for said in self.said.values() if broker in said.brokers)
+        return any(not self._is_here(broker, since) for since in named)
 
     def _is_here(self, broker: int, since: float) -> bool:
         heard = self.said.get(broker)

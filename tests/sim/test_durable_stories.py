@@ -72,5 +72,5 @@ def test_what_is_behind_a_broker_that_was_given_up_and_has_restarted_is_missing(
 
 
 def test_if_it_is_not_named_what_it_was_owed_is_settled_and_lost() -> None:
-    with mutated("awaited-not-missed"), pytest.raises(AssertionError):
+    with mutated("heard-counts-at-once"), pytest.raises(AssertionError):
         test_what_is_behind_a_broker_that_was_given_up_and_has_restarted_is_missing()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from tests.sim.stories import LINKS, Story
 from tools.simulator.clients import ClientHost
+from tools.simulator.mutants import mutated
 
 
 def test_both_parts_of_an_overlay_hear_who_is_missing_until_it_is_back() -> None:
@@ -37,6 +39,34 @@ def test_a_broker_that_comes_back_elsewhere_is_not_missing() -> None:
     story.wall(story.brokers[3], seconds=2.5 * LINKS.lost_after_s)
     story.wait(lambda: partial(watcher) == ("b3",))
     story.wait(lambda: partial(watcher) == ())
+
+
+@pytest.mark.parametrize("slow_s", [0.0, 4.5])
+def test_the_overlay_is_whole_only_when_what_is_wanted_is_known(slow_s: float) -> None:
+    """b1 is back and is heard before it has told, or knows itself, what is wanted at b0, which may be slow.
+    Until then what is published behind it reaches nobody, and its publisher must not believe that all are
+    there."""
+    story = Story(4).begin()
+    reader = story.client("reader", 0)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    near, far = story.publisher("near", 2), story.publisher("far", 3)
+    story.crash(story.brokers[1])
+    story.wait(lambda: partial(near) == partial(far) == ("b1",))
+    story.wall(story.brokers[0], seconds=slow_s)
+    story.brokers[1].start()
+    story.wait(lambda: not partial(near))
+    near.publish({"x": 1})
+    story.wait(lambda: not partial(far))
+    far.publish({"x": 2})
+    story.wait(lambda: near.idle and far.idle)
+    assert story.received(reader) == [1, 2]
+    assert not story.judged()
+
+
+def test_what_is_settled_as_soon_as_one_is_heard_does_not_reach_those_behind_it() -> None:
+    with mutated("heard-counts-at-once"), pytest.raises(AssertionError):
+        test_the_overlay_is_whole_only_when_what_is_wanted_is_known(4.5)
 
 
 def test_an_overlay_in_parts_may_refuse_clients() -> None:

@@ -2,11 +2,12 @@
 settled publications that a confirmed subscriber never got.
 
 *Judged*: whatever a publisher knows to be settled reached the subscriber, in order and once, or it was told:
-the publisher by Undelivered or `client.partial`, the subscriber by `gaps`.
+the publisher by Undelivered, the subscriber by `gaps`. `client.partial` excuses only what was accepted while
+it named somebody: what was accepted before is delivered or named, also when it is settled after.
 
 `python -m tests.system.promise [RUNS] [SITUATION...]` plays each so often, at random times, one line of JSON
 each. (A side hangs here because its broker is stopped: for the one before it that is a connection that hangs;
-`client.partial` is looked at before and after each publication, and after each flush.)
+`client.partial` is looked at before each publication, and again when it is accepted.)
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Verdict:
 
     settled: list[int] = field(default_factory=list)
     cut: set[int] = field(default_factory=set)
-    parted: set[int] = field(default_factory=set)  # settled when the publisher knew who was missing
+    parted: set[int] = field(default_factory=set)  # accepted when the publisher knew who was missing
     got: list[int] = field(default_factory=list)
     gaps: int = 0
 
@@ -74,23 +75,22 @@ class Stream:
             for n in range(BATCH):
                 before = self.client.partial
                 sent.append(self.client.publish({"n": n}))
-                self._look(sent, before)
+                self._try(lambda: self.client.flush(timeout=PATIENCE_S, until="accepted"))
+                if before or self.client.partial:
+                    self.verdict.parted.add(sent[-1])
                 time.sleep(EVERY_S)
             self._settle(sent)
 
     def _settle(self, sent: list[int]) -> None:
-        verdict = self.verdict
+        self._try(lambda: self.client.flush(timeout=PATIENCE_S))
+        self.verdict.settled += sent
+
+    def _try(self, flush: Callable[[], None]) -> None:
         try:
-            self.client.flush(timeout=PATIENCE_S)
+            flush()
         except grapevine.Undelivered as error:
             for first, last in error.ranges:
-                verdict.cut |= set(range(first, last + 1))
-        verdict.settled += sent
-        self._look(sent, ())
-
-    def _look(self, sent: list[int], before: tuple[str, ...]) -> None:
-        if before or self.client.partial:
-            self.verdict.parted |= set(sent)
+                self.verdict.cut |= set(range(first, last + 1))
 
     def end(self) -> Verdict:
         self._over.set()

@@ -132,13 +132,13 @@ def restarted_broker_believed() -> list[Replacement]:
     return [(ReturnedSides, "_restarted", lambda self, peer: None)]
 
 
-def awaited_not_missed() -> list[Replacement]:
-    """Who is heard again is there with all that it had."""
-    return [(MissingBrokers, "_miss_awaited", lambda self, source, now: None)]
+def heard_counts_at_once() -> list[Replacement]:
+    """Who is heard again is there with all that it had, before it has told what that is."""
+    return [(MissingBrokers, "_comes_early", lambda self, peer, broker: False)]
 
 
 DISK_MUTANTS = {
-    "awaited-not-missed": awaited_not_missed,
+    "heard-counts-at-once": heard_counts_at_once,
     "restarted-broker-believed": restarted_broker_believed,
     "newer-before-stranded": newer_before_stranded,
     "sources-not-kept": sources_not_kept,
