@@ -104,7 +104,7 @@ class Publications(Quiet):
             stamp_extended(publications, publisher, incarnation, now, self.plane)
         else:
             stamp(publications, publisher, incarnation, now, self.plane)
-        if batch.first + repeated == 1 and client.begins:
+        if batch.first + repeated == 1 and client.begins and publications:
             self.seen.begin(source, publications[0].sequence)
         record = Settling(client.incoming)
         routes: dict[bytes, Route] = client.routes.at(self.local.generation)

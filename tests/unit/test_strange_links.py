@@ -52,6 +52,14 @@ def test_a_neighbours_link_greets_once(second: Message) -> None:
     assert broker.core.peers[identify("a")].link is None
 
 
+def test_a_client_that_begins_with_no_publication() -> None:
+    """An empty first frame ended the broker: any client could send it."""
+    broker = Broker()
+    broker.link(1, Kind.CLIENT, attach("quotes"), ClientAdvertise(1, 0, EVERYTHING))
+    broker.say(1, Publish(9, 1, []), Publish(9, 1, [Publication(BODY, b"", 1)]))
+    assert behaviour(broker.core, Publications).accepted == 1
+
+
 @pytest.mark.parametrize("second", [hello("a"), attach("somebody")])
 def test_a_clients_link_is_one_clients(second: Message) -> None:
     broker = Broker()
