@@ -1,4 +1,7 @@
-"""`make test`: the stages one after the other, each with its time and its share of the budget.
+"""`make test`: the stages, each with its time and its share of the budget.
+
+Stages that keep to one core run two at a time, and what they print comes when they end; those with real
+processes, which measure time, run alone.
 
 Rules: standard library only (it also makes the environment, so it runs before there is one); a stage that
 fails does not stop the next; a stage without tests is named and does not fail; the last line is pytest's own
@@ -9,12 +12,15 @@ not fail the run, but are counted and named as unsteady. `make proof` gives no s
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,16 +37,17 @@ class Stage:
     budget_s: int
     arguments: tuple[str, ...] = ()
     tries: int = 1
+    one_core: bool = False  # runs beside another such stage
 
 
 # Tests that need Spark or a booted systemd are marked, wherever they stand, and have stages of their own.
 PLAIN = ("-m", "not spark and not nspawn")
 STAGES = (
     Stage("setup", 120),
-    Stage("unit", 250, (*PLAIN, "tests/unit", "tests/paper")),
-    Stage("sim", 500, (*PLAIN, "tests/sim")),
-    Stage("model", 20, (*PLAIN, "tests/model")),
-    Stage("fuzz", 20, (*PLAIN, "tests/fuzz")),
+    Stage("sim", 500, (*PLAIN, "tests/sim"), one_core=True),
+    Stage("unit", 250, (*PLAIN, "tests/unit", "tests/paper"), one_core=True),
+    Stage("model", 20, (*PLAIN, "tests/model"), one_core=True),
+    Stage("fuzz", 20, (*PLAIN, "tests/fuzz"), one_core=True),
     Stage("system", 900, (*PLAIN, "tests/system"), tries=2),
     Stage("spark", 340, ("-m", "spark", "tests"), tries=2),
     Stage("browser", 200, ("tests/web",), tries=2),
@@ -75,7 +82,7 @@ def read_failed(report: Path) -> list[str]:
 
 
 def run_stage(stage: Stage, uv: str, sync: str) -> Outcome:
-    print(f"\n== {stage.name} ==", flush=True)
+    print(f"\n== {stage.name}{', printed when it ends' if stage.one_core else ''} ==", flush=True)
     began = time.monotonic()
     outcome = Outcome(stage)
     if stage.name == "setup":
@@ -92,7 +99,7 @@ def run_pytest(stage: Stage, uv: str) -> tuple[bool, dict[str, int], list[str]]:
     if len(arguments) < len(stage.arguments) and not any(text.startswith("tests") for text in arguments):
         return True, {}, []  # its folder has no file yet
     report = REPORTS / f"{stage.name}.xml"
-    code, counts = pytest_once(uv, report, arguments)
+    code, counts = pytest_once(uv, report, arguments, stage.name if stage.one_core else None)
     unsteady: list[str] = []
     if code == FAILED_TESTS and stage.tries > 1 and 0 < counts["failed"] <= FEW:
         failed = read_failed(report)
@@ -109,12 +116,28 @@ def run_pytest(stage: Stage, uv: str) -> tuple[bool, dict[str, int], list[str]]:
     return not counts.get("failed"), counts, unsteady
 
 
-def pytest_once(uv: str, report: Path, arguments: list[str]) -> tuple[int, dict[str, int]]:
+def pytest_once(
+    uv: str, report: Path, arguments: list[str], header: str | None = None
+) -> tuple[int, dict[str, int]]:
+    """With a header, what it prints is kept until it ends: another stage runs beside it."""
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     command = [uv, "run", "--no-sync", "pytest", "-q", f"--junitxml={report}", *arguments]
-    code = subprocess.run(command, cwd=ROOT).returncode
-    return code, read_counts(report) if report.exists() else {"failed": 1}
+    pipes = (subprocess.PIPE, subprocess.STDOUT) if header else (None, None)
+    run = subprocess.run(command, cwd=ROOT, stdout=pipes[0], stderr=pipes[1], text=True)
+    if header:
+        print(f"\n== {header} ==\n{run.stdout}", end="", flush=True)
+    return run.returncode, read_counts(report) if report.exists() else {"failed": 1}
+
+
+def run_all(stages: list[Stage], uv: str, sync: str) -> Iterator[Outcome]:
+    """In their order; neighbours that keep to one core two at a time. Nothing runs without its setup."""
+    for (_, one_core), group in itertools.groupby(stages, lambda s: (s.name == "setup", s.one_core)):
+        with ThreadPoolExecutor(2 if one_core else 1) as pool:
+            outcomes = list(pool.map(lambda stage: run_stage(stage, uv, sync), group))
+        yield from outcomes
+        if outcomes[0].stage.name == "setup" and not outcomes[0].ok:
+            return
 
 
 def clock(seconds: float) -> str:
@@ -126,7 +149,7 @@ def closing_line(outcomes: list[Outcome]) -> str:
     return ", ".join(f"{number} {word}" for word, number in total.items())
 
 
-def print_table(outcomes: list[Outcome]) -> None:
+def print_table(outcomes: list[Outcome], spent: float) -> None:
     print(f"\n{'stage':<10}{'time':>8}{'budget':>8}  result")
     for outcome in outcomes:
         tests = ", ".join(f"{n} {word}" for word, n in outcome.counts.items() if n)
@@ -137,7 +160,6 @@ def print_table(outcomes: list[Outcome]) -> None:
         print(f"{outcome.stage.name:<10}{times}  {result}{late}")
         for test in outcome.unsteady:
             print(f"{'':<26}  unsteady (passed at the second try): {test}")
-    spent = sum(o.seconds for o in outcomes)
     print(f"{'all':<10}{clock(spent):>8}{clock(sum(s.budget_s for s in STAGES)):>8}")
 
 
@@ -148,15 +170,11 @@ def main(names: list[str]) -> int:
             print(f"no stage {name!r}; there are: {' '.join(known)}", file=sys.stderr)
             return 2
     uv, sync = os.environ.get("UV", "uv"), os.environ.get("SYNC", "uv sync --locked")
-    outcomes: list[Outcome] = []
-    for stage in STAGES:
-        if names and stage.name not in ("setup", *names):
-            continue
-        outcomes.append(run_stage(stage, uv, sync))
-        if stage.name == "setup" and not outcomes[-1].ok:
-            break
-    print_table(outcomes)
-    print(f"\n{closing_line(outcomes)} in {sum(o.seconds for o in outcomes):.2f}s")
+    began = time.monotonic()
+    outcomes = list(run_all([s for s in STAGES if not names or s.name in ("setup", *names)], uv, sync))
+    spent = time.monotonic() - began
+    print_table(outcomes, spent)
+    print(f"\n{closing_line(outcomes)} in {spent:.2f}s")
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import stages
-from tests.stages import STAGES, Outcome, Stage, clock, closing_line, main, read_counts, run_pytest
+from tests.stages import STAGES, Outcome, Stage, clock, closing_line, main, read_counts, run_all, run_pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 JUNIT = '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/></testsuites>'
@@ -59,6 +59,39 @@ def test_a_stage_fails_when_its_run_does(
     program.write_text(f"#!/bin/sh\n{write}\nexit {code}\n")
     program.chmod(0o755)
     assert run_pytest(Stage("x", 1), str(program)) == (ok, counts, [])
+
+
+def test_stages_of_one_core_run_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of the first two waits for the other to have begun; the third begins when both have ended."""
+    monkeypatch.setattr(stages, "REPORTS", tmp_path)
+    program = tmp_path / "uv"
+    program.write_text(
+        f"""#!/bin/sh
+cd {tmp_path}
+for last; do :; done
+touch began-$last
+case $last in
+a) until [ -e began-b ]; do sleep 0.01; done ;;
+b) until [ -e began-a ]; do sleep 0.01; done ;;
+c) [ -e ended-a ] && [ -e ended-b ] || exit 3 ;;
+esac
+echo said by $last
+echo '<testsuites><testsuite tests="1"/></testsuites>' > $last.xml
+touch ended-$last
+"""
+    )
+    program.chmod(0o755)
+    some = [Stage(name, 9, (name,), one_core=name != "c") for name in "abc"]
+    outcomes = list(run_all(some, str(program), "true"))
+    assert [o.stage.name for o in outcomes if o.ok] == ["a", "b", "c"]
+    assert "== a ==\nsaid by a\n" in capsys.readouterr().out
+
+
+def test_nothing_runs_without_its_setup() -> None:
+    outcomes = list(run_all([Stage("setup", 1), Stage("x", 1)], "true", "false"))
+    assert [(o.stage.name, o.ok) for o in outcomes] == [("setup", False)]
 
 
 def test_a_stage_without_a_folder_has_no_tests() -> None:
