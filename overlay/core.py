@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ class Core(Lifecycle):
         self.on_greeting = self.dispatch.on_greeting
         self.on_command = self.dispatch.on_command
         self._work: deque[Callable[[float], bool]] = deque()
-        self._serials = count((incarnation << 24) + 1)
+        self.last_serial = incarnation << 24
 
     # --- put together -------------------------------------------------------------------------------
 
@@ -95,7 +94,8 @@ class Core(Lifecycle):
 
     def serial(self) -> int:
         """A number that this broker never gives twice, in no incarnation."""
-        return next(self._serials)
+        self.last_serial += 1
+        return self.last_serial
 
     # --- inputs -------------------------------------------------------------------------------------
 

@@ -5,68 +5,72 @@ last sequence number decides. Otherwise a window of bits below it does. What is 
 forgotten with its last advertisement, and nothing is kept of one that has none: what was on its way when a
 link was lost comes after the advertisement has gone.
 
-Where a publisher's side may be lost and come back as another, that is not the end: what it published between
-may have been cut on the way, with nobody left to hear of it, and newer ones be here before it is sent again.
-Then it is too late for it, and it is no duplicate. So a publisher that has gone is remembered for a while,
-and of one that has come back the numbers between (a *hole*): what is dropped there was missed, and is cut.
-Who has subscribed since is owed nothing of it.
+Where a publisher's side may be lost and come back as another, that is not the end: what it published may
+have been cut on the way, with nobody left to hear of it, and newer ones be here before it is sent again. Then
+it is too late for it, and it is no duplicate. So it is known which numbers were never here (skipped.py): what
+is dropped of those was missed, and is cut. A publisher that has gone is remembered for a while. Who has
+subscribed since newer ones came is owed nothing older.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-Source = tuple[int, int]  # (publisher, incarnation)
+from grapevine.wire.messages import Publication
+from overlay.data.skipped import Skipped, numbers_of
+from overlay.data.skipped import Source as Source
 
 WINDOW = 4096  # how far a publication may arrive behind its publisher's newest, unordered
 GONE = 4096  # publishers remembered
-HOLES = 8  # of one publisher
 
 
 class LastSeen:
     """Ordered: `last` is the newest sequence number delivered here."""
 
-    __slots__ = ("gone", "holes", "last", "remembers", "serial")
+    __slots__ = ("gone", "last", "now", "remembers", "skipped")
 
     def __init__(self) -> None:
         self.last: dict[Source, int] = {}
         self.remembers = False
         self.gone: dict[Source, int] = {}  # the same of publishers that are not known any more, or not again
-        self.holes: dict[Source, list[tuple[int, int, int]]] = {}  # the numbers before and behind, and when
-        self.serial: Callable[[], int] = lambda: 1  # subscriptions made later have a higher one
+        self.skipped = Skipped()
+        self.now: Callable[[], int] = lambda: 1  # above the numbers of all subscriptions made so far
 
     def first(self, source: Source, sequence: int) -> bool:
         """Whether this is its first delivery here; it counts as delivered from now on."""
-        if sequence <= (self.last.get(source) or self.returned(source, sequence)):
+        last = self.last.get(source) or self.returned(source, sequence)
+        if sequence <= last:
             return False
+        if last and sequence > last + 1 and self.remembers:
+            self.skipped.add(source, last, (sequence,), sequence, self.now())
         self.last[source] = sequence
         return True
 
+    def skip(self, source: Source, last: int, run: list[Publication]) -> None:
+        """These come next after `last`, and not all of them in a row."""
+        if self.remembers:
+            numbers = numbers_of(run)
+            self.skipped.add(source, last or numbers[0] - 1, numbers, numbers[-1], self.now())
+
     def returned(self, source: Source, sequence: int) -> int:
-        """The last number of one that had gone. If this one is newer, it is back, and those between are too
-        late."""
+        """The last number of one that had gone. If this one is newer, it is back."""
         last = self.gone.get(source, 0)
         if last and sequence > last:
             del self.gone[source]
-            if sequence > last + 1:
-                self.holes.setdefault(source, []).append((last, sequence, self.serial()))
-                del self.holes[source][:-HOLES]
         return last
 
     def begin(self, source: Source, sequence: int) -> None:
         """Its publisher attaches here and begins with this number: it sends again whatever is not settled, so
         what is older is, or was told as cut. That comes once more only from custody whose end a crash has
         unwritten."""
-        if source in self.gone:
-            self.gone[source] = max(self.gone[source], sequence - 1)
-        if source in self.holes:
-            holes = [(max(before, sequence - 1), behind, when) for before, behind, when in self.holes[source]]
-            self.holes[source] = [hole for hole in holes if hole[0] + 1 < hole[1]]
+        for known in (self.last, self.gone):
+            if source in known:
+                known[source] = max(known[source], sequence - 1)
+        self.skipped.forget_before(source, sequence)
 
     def missed(self, source: Source, sequence: int) -> int:
         """If this was never here, although newer ones were: when these came. Else 0."""
-        holes = self.holes.get(source, ())
-        return max((when for before, behind, when in holes if before < sequence < behind), default=0)
+        return self.skipped.when(source, sequence) if self.skipped else 0
 
     def forget(self, source: Source) -> None:
         last = self.last.pop(source, None)
@@ -75,7 +79,7 @@ class LastSeen:
             if len(self.gone) > GONE:
                 oldest = next(iter(self.gone))
                 del self.gone[oldest]
-                self.holes.pop(oldest, None)
+                self.skipped.forget(oldest)
 
     def __len__(self) -> int:
         return len(self.last)
@@ -103,6 +107,8 @@ class SeenWindow(LastSeen):
             return False
         self._bits[source] = bits | bit
         return True
+
+    def begin(self, source: Source, sequence: int) -> None: ...
 
     def has(self, source: Source, sequence: int) -> bool:
         """Whether it was delivered here; what is older than the window was."""

@@ -48,7 +48,7 @@ NAMES_FEW = 3
 OFFER_MASK = 7
 Used = list[Sequence[Lane]]  # whom a batch goes to, fan by fan
 Stage = Callable[[Client, list[Publication], Settling, float], None]  # takes what a client has published
-WasOwed = Callable[[Sequence[Client], Publication, int], bool]
+WasOwed = Callable[[list[tuple[Client, bytes]], int], bool]
 Keep = Callable[[Client, list[Publication], int], tuple[list[Publication], Settling]]
 UNKNOWN = 32  # publications whose routes are looked for before they are handed out; memory stays warm
 
@@ -81,7 +81,7 @@ class Publications(Quiet):
         self.tag: Callable[[Client, list[Publication], float], None] | None = None
         self.traced: Callable[[Side, list[Publication], float], None] | None = None
         self.log: Callable[[Side, Publication, Route, bool, float], None] | None = None
-        self.was_owed: WasOwed = lambda clients, publication, when: True  # by those who had asked by then
+        self.was_owed: WasOwed = lambda clients, when: True  # by those who had asked by then
         # Of these publishers something older may be owed to these sides; by the overlay.
         self.unheard: dict[Source, Unheard] = {}
         # Durable publications of a local publisher are kept: which are taken, and what settles them.
@@ -237,7 +237,10 @@ class Publications(Quiet):
             self._route_each(side, run, source, used, now)  # some were here before
             return
         if source in self.router.sources:
-            self.seen.last[source] = run[-1].sequence
+            newest = run[-1].sequence
+            if newest - last != len(run) and len(self.local.index):
+                self.seen.skip(source, last, run)
+            self.seen.last[source] = newest
         found = look_up(run, known)
         if all(found):
             self._hand_out(run, found, source[0], used)  # type: ignore[arg-type]
@@ -309,9 +312,9 @@ class Publications(Quiet):
         else:
             fan.pass_on(publication)
             self.duplicates += len(fan.clients)
-            if fan.clients and self.seen.holes and (when := self.seen.missed(source, publication.sequence)):
-                if self.was_owed(fan.clients, publication, when):
-                    self._missed.too_late(publication)
+            when = self.seen.missed(source, publication.sequence) if fan.clients else 0
+            if when and self.was_owed(route.clients, when):
+                self._missed.too_late(publication)
         if self.log is not None:
             self.log(side, publication, route, fresh, now)
 

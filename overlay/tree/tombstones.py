@@ -19,12 +19,11 @@ handed on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from struct import Struct
 from typing import NamedTuple
 
 from grapevine.filters import EVERYTHING
-from grapevine.filters.evaluate import matches
-from grapevine.wire import decode_attributes
 from grapevine.wire.draining import Accepted, AcceptedUpTo, Drain, Drained
 from grapevine.wire.limits import ACCEPTED
 from grapevine.wire.messages import CUT_LINK_LOST, RESENT, Publication
@@ -43,6 +42,7 @@ from overlay.tree.subscriptions import SubscriptionEntry
 from overlay.tree.turned import TurnedSubscriptions
 
 LOOK_AGAIN_S = 0.02
+_NUMBER = Struct("<I")  # of a client's subscription
 PATIENCE = 3  # times lost_after_s: by then whoever was asked has answered or will not come back
 
 UpTo = dict[Source, int]
@@ -89,7 +89,7 @@ class Tombstones(Quiet):
 
     def attach(self, core: Core) -> None:
         self.core = core
-        self.seen.serial = core.serial
+        self.seen.now = lambda: core.last_serial + 1
         self.underway.attach(core)
         core.on(Drain, self.on_drain)
         core.on(Accepted, self.on_accepted)
@@ -205,12 +205,14 @@ class Tombstones(Quiet):
         if again := [publication for publication in publications if publication.flags & RESENT]:
             record.cuts += cuts_of(again, CUT_LINK_LOST)
 
-    def _was_owed(self, clients: Sequence[Client], publication: Publication, when: int) -> bool:
+    def _was_owed(self, clients: list[tuple[Client, bytes]], when: int) -> bool:
         """Whether one of these had asked for it when newer ones came. What is replayed was mostly settled
         before, and never went to those who have come since."""
-        content = decode_attributes(publication.attributes)
-        asked = (key for client in clients for key in client.subscriptions.values() if key[1] < when)
-        return any(matches(self.router.filter_of(key), content) for key in asked)
+        return any(
+            number in client.subscriptions and client.subscriptions[number][1] < when
+            for client, numbers in clients
+            for (number,) in _NUMBER.iter_unpack(numbers)
+        )
 
     def _missing_changed(self, now: float) -> None:
         self.publications.adopted = self._adopted if self.missing.brokers() else None

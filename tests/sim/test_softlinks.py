@@ -135,6 +135,7 @@ SEEN_AT = {
     "anchor-not-adjusted": ("softlinks", 1),
     "bypass-ban-ignored": ("moves-busy", 0),
     "plane-dropped-early": ("moves-slow", 4),
+    "missed-taken-for-duplicate": ("moves", 67),
 }
 
 

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from overlay.data import duplicates
+import pytest
+
+from grapevine.filters import EVERYTHING
+from grapevine.wire import identify
+from grapevine.wire.messages import (
+    RESENT,
+    Advertise,
+    Advertisement,
+    Batch,
+    ClientSubscribe,
+    ClientUnsubscribe,
+    Deliver,
+    Publication,
+)
+from overlay.data import duplicates, skipped
 from overlay.data.duplicates import LastSeen
+from overlay.links.session import Kind
+from tests.one_broker import BODY, attach, between
 
 SOURCE = (1, 2)
 
@@ -21,14 +37,14 @@ def test_what_lies_between_is_missed_by_one_that_has_come_back() -> None:
     last.forget(SOURCE)
     assert last.first(SOURCE, 9)
     assert [last.first(SOURCE, n) for n in (4, 5, 8, 9)] == [False] * 4
-    assert [n for n in range(1, 12) if last.missed(SOURCE, n)] == [5, 6, 7, 8]
+    assert [n for n in range(1, 12) if last.missed(SOURCE, n)] == [2, 3, 5, 6, 7, 8]
 
 
 def test_what_is_sent_again_oldest_first_leaves_no_hole() -> None:
     last = seen(1, 4)
     last.forget(SOURCE)
     assert [last.first(SOURCE, n) for n in (3, 4, 5, 9)] == [False, False, True, True]
-    assert not any(last.missed(SOURCE, n) for n in range(12))
+    assert [n for n in range(12) if last.missed(SOURCE, n)] == [2, 3, 6, 7, 8]
 
 
 def test_a_hole_outlives_the_next_loss() -> None:
@@ -73,10 +89,62 @@ def test_without_sides_that_come_back_a_publisher_is_forgotten_with_its_advertis
 
 
 def test_a_hole_says_when_it_was_made_so_that_later_subscriptions_are_owed_nothing_of_it() -> None:
-    last = seen(1, 4)
-    serials = iter((70, 80))
-    last.serial = lambda: next(serials)
-    for sequence in (9, 12):
+    last = seen(1, 2, 3, 4)
+    for sequence, when in ((9, 70), (12, 80)):
+        last.now = lambda when=when: when
         last.forget(SOURCE)
         assert last.first(SOURCE, sequence)
     assert [last.missed(SOURCE, n) for n in (4, 5, 8, 9, 10, 12)] == [0, 70, 70, 0, 80, 0]
+
+
+def publication(sequence: int, flags: int = 0) -> Publication:
+    return Publication(BODY, b"", sequence, flags, *SOURCE)
+
+
+def test_what_a_run_leaves_out_was_never_here() -> None:
+    last = seen(1)
+    last.skip(SOURCE, 1, [publication(n) for n in (3, 4, 7)])
+    last.last[SOURCE] = 7
+    last.skip(SOURCE, 7, [publication(n) for n in (8, 10)])
+    assert [n for n in range(12) if last.missed(SOURCE, n)] == [2, 5, 6, 9]
+
+
+def test_of_one_that_is_met_first_nobody_knows_what_came_before() -> None:
+    last = seen()
+    last.skip(SOURCE, 0, [publication(n) for n in (1000, 1002)])
+    assert [n for n in range(1100) if last.missed(SOURCE, n)] == [1001]
+
+
+def test_a_number_far_ahead_costs_so_much_and_no_more() -> None:
+    last = seen(1)
+    assert last.first(SOURCE, 1 << 60)
+    assert not last.missed(SOURCE, 5) and last.missed(SOURCE, (1 << 60) - skipped.UNSETTLED + 1)
+
+
+def test_what_is_older_than_anybody_may_have_unsettled_is_forgotten() -> None:
+    last = seen(1)
+    for sequence in range(3, 6 * skipped.UNSETTLED, 1001):
+        assert last.first(SOURCE, sequence)
+    spans = last.skipped._spans[SOURCE]
+    assert not last.missed(SOURCE, 4) and len(spans) <= 2 * skipped.UNSETTLED // skipped.SPAN + 33
+    assert last.missed(SOURCE, last.last[SOURCE] - skipped.UNSETTLED)
+
+
+@pytest.mark.parametrize(("asked_late", "cut"), [(False, [2]), (True, [])])
+def test_one_that_newer_ones_have_overtaken_is_told_when_it_is_sent_again(
+    asked_late: bool, cut: list[int]
+) -> None:
+    """Its first copy was lost where a way had changed, and its publisher's broker with the word of that."""
+    broker = between("other", "writer")
+    there = identify("writer")
+    broker.say(2, Advertise(1, Advertisement(there, 1, there, "writer", *SOURCE, "quotes", EVERYTHING)))
+    broker.link(3, Kind.CLIENT, attach("reader"), ClientSubscribe(1, 1, EVERYTHING))
+    broker.say(2, Batch(9, 1, 0, 0, 100, [publication(1), publication(3)]))
+    if asked_late:
+        broker.link(4, Kind.CLIENT, attach("late"), ClientSubscribe(1, 1, EVERYTHING))
+        broker.say(3, ClientUnsubscribe(2, 1))
+    broker.say(2, Batch(9, 3, 0, 0, 100, [publication(n, RESENT) for n in (1, 2, 3)]))
+    delivered = [p.sequence for b in broker.batches if isinstance(b, Deliver) for p in b.publications]
+    assert delivered == [1, 3]
+    incoming = broker.core.peers[there].incoming
+    assert [each.first for record in incoming.records for each in record.cuts] == cut

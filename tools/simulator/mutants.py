@@ -147,7 +147,7 @@ def _unheard_neighbour_confirmed() -> list[Replacement]:
 
 
 def _missed_taken_for_duplicate() -> list[Replacement]:
-    return [(LastSeen, "missed", lambda self, source, sequence: False)]
+    return [(LastSeen, "missed", lambda self, source, sequence: 0)]
 
 
 def _missing_not_told() -> list[Replacement]:
