@@ -38,6 +38,16 @@ class Gather:
     def open(self) -> bool:
         return self._done is not None
 
+    def first(self, then: Callable[[], None]) -> None:
+        """Before it goes on, this is done."""
+        if (done := self._done) is not None:
+
+            def both(gather: Gather, now: float) -> None:
+                then()
+                done(gather, now)
+
+            self._done = both
+
     def wait_for(self, session: Session) -> None:
         self.parts[session] = None
         session.gathers[self] = None

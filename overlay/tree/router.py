@@ -23,6 +23,7 @@ from overlay.data.routes import NOBODY, Hops, Side
 from overlay.gather import Gather
 from overlay.links.session import Remote, Session
 from overlay.tree.advertisements import Advertisements
+from overlay.tree.confirmed import ConfirmedSince
 from overlay.tree.peer import Peer
 from overlay.tree.subscriptions import Subscriptions
 
@@ -96,12 +97,14 @@ class TreeRouter(Quiet):
         self.choose: Callable[[Side | None, Iterable[int]], Hops] = self.choose_primary
         self.in_plane: Callable[[Side | None, Attributes], Hops] | None = None  # while a broker moves
         self.next_hop_override: dict[Remote, Remote] = {}  # who takes a leaver's place -> the leaver
+        self.confirmed = ConfirmedSince()
         self.lost: dict[Peer, Burial] = {}  # sides with tombstones
         # Neighbours that are gone round, with all that they had told: some of it stood for others as well.
         self.covered: dict[Peer, Matcher] = {}
 
     def attach(self, core: Core) -> None:
         self.core = core
+        self.confirmed.attach(core)
         self.advertisements.on_gone.append(self._gone)
         self.advertisements.placed = self._placed
 
@@ -191,9 +194,11 @@ class TreeRouter(Quiet):
     def subscribe(self, client: Session, filter: Filter, number: int, gather: Gather, now: float) -> Key:
         here = self.core.id
         item = Subscription(here, self.core.serial(), here, (here,), filter)
+        self.confirmed.await_confirmation((item.origin, item.serial), gather)
         return self.subscriptions.subscribe(client, item, number, gather, now)
 
     def unsubscribe(self, client: Session, key: Key, now: float) -> None:
+        self.confirmed.forget(key)
         self.subscriptions.unsubscribe(client, key, now)
 
     def await_subscription(self, key: Key, gather: Gather) -> None:

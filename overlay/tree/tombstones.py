@@ -206,10 +206,11 @@ class Tombstones(Quiet):
             record.cuts += cuts_of(again, CUT_LINK_LOST)
 
     def _was_owed(self, clients: list[tuple[Client, bytes]], when: int) -> bool:
-        """Whether one of these had asked for it when newer ones came. What is replayed was mostly settled
-        before, and never went to those who have come since."""
+        """Whether one of these had a confirmed subscription for it when newer ones came. What is replayed was
+        mostly settled before, and never went to those who have come since."""
+        confirmed_before = self.router.confirmed.before
         return any(
-            number in client.subscriptions and client.subscriptions[number][1] < when
+            number in client.subscriptions and confirmed_before(client.subscriptions[number], when)
             for client, numbers in clients
             for (number,) in _NUMBER.iter_unpack(numbers)
         )

@@ -13,8 +13,10 @@ from grapevine.wire.messages import (
     Batch,
     ClientSubscribe,
     ClientUnsubscribe,
+    Confirmed,
     Deliver,
     Publication,
+    Subscribe,
 )
 from overlay.data import duplicates, skipped
 from overlay.data.duplicates import LastSeen
@@ -139,6 +141,7 @@ def test_one_that_newer_ones_have_overtaken_is_told_when_it_is_sent_again(
     there = identify("writer")
     broker.say(2, Advertise(1, Advertisement(there, 1, there, "writer", *SOURCE, "quotes", EVERYTHING)))
     broker.link(3, Kind.CLIENT, attach("reader"), ClientSubscribe(1, 1, EVERYTHING))
+    broker.say(2, *(Confirmed(m.stamp) for m in broker.told[2] if isinstance(m, Subscribe)))
     broker.say(2, Batch(9, 1, 0, 0, 100, [publication(1), publication(3)]))
     if asked_late:
         broker.link(4, Kind.CLIENT, attach("late"), ClientSubscribe(1, 1, EVERYTHING))
@@ -148,3 +151,13 @@ def test_one_that_newer_ones_have_overtaken_is_told_when_it_is_sent_again(
     assert delivered == [1, 3]
     incoming = broker.core.peers[there].incoming
     assert [each.first for record in incoming.records for each in record.cuts] == cut
+
+
+def test_who_is_not_confirmed_yet_is_owed_nothing() -> None:
+    """What passes on its way to others was accepted before all brokers knew of it."""
+    broker = between("other", "writer")
+    there = identify("writer")
+    broker.say(2, Advertise(1, Advertisement(there, 1, there, "writer", *SOURCE, "quotes", EVERYTHING)))
+    broker.link(3, Kind.CLIENT, attach("reader"), ClientSubscribe(1, 1, EVERYTHING))
+    broker.say(2, Batch(9, 1, 0, 0, 100, [publication(1), publication(3), publication(2)]))
+    assert not any(record.cuts for record in broker.core.peers[there].incoming.records)
