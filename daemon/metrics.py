@@ -64,6 +64,8 @@ class Metrics:
             )
             yield _counter("reconfigurations_finished_total", "Planes moved to.", moved["finished"])
             yield _counter("reconfigurations_aborted_total", "Planes given up.", moved["aborted"])
+        if (member := row.get("onehop")) is not None:
+            yield from _one_hop(member)
         yield _gauge("backlog_publications", "Deliveries that wait for slow clients.", backlog)
 
     def _driver(self) -> Iterator[Metric]:
@@ -93,6 +95,27 @@ class Metrics:
         samples = tuple((f'{{reason="{reason}"}}', float(n)) for reason, n in sorted(refused.items()))
         what = "Frames and requests refused."
         yield Metric("grapevine_refused_total", "counter", what, samples)
+
+
+def _one_hop(row: dict[str, float]) -> Iterator[Metric]:
+    """Of a member of a one-hop cluster, as far as its roles have it."""
+    yield _gauge("onehop_members", "Members that are not held dead.", row["members"])
+    if "asked" in row:
+        yield _gauge("onehop_saturated", "1 while a matcher should be added.", float(row["saturated"]))
+        yield _counter("onehop_asked_total", "Publications asked about.", row["asked"])
+        yield _counter("onehop_asked_again_total", "Asked about once more.", row["asked_again"])
+        yield _counter("onehop_rejected_total", "Answers that lacked subscriptions.", row["rejected"])
+        yield _gauge("onehop_waiting", "Publications that nobody can answer for now.", row["waiting"])
+        yield _gauge("onehop_response_seconds", "Mean time of the last answers.", row["response_s"])
+        yield _gauge("onehop_broad", "Subscriptions without a bound in some dimension.", row["broad"])
+    if "copies" in row:
+        yield _gauge("onehop_copies", "Copies of subscriptions at this matcher.", row["copies"])
+        yield _gauge("onehop_spares", "Those of them that are spare.", row["spares"])
+        yield _counter("onehop_answered_total", "Publications answered for.", row["answered"])
+        yield _counter("onehop_refused_total", "Asked about and not owned.", row["refused"])
+        yield _gauge("onehop_backlog_seconds", "Work that waits at this matcher.", row["backlog_s"])
+        yield _gauge("onehop_taking", "Segments that are being taken.", row["taking"])
+        yield _counter("onehop_given_total", "Segments given to others.", row["moves"])
 
 
 def _process() -> Iterator[Metric]:

@@ -115,6 +115,7 @@ class OneHopSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "price"  # or "adaptive", "response", "amount", "random"
     join: str = "each"  # or "one": a newcomer takes from the heaviest of each dimension, or from one for all
     placement: str = "partition"  # (c) or "replicate": every set is everything; "first": one dimension only
+    spares: bool = False  # (c) where all copies lie on one matcher, its neighbours get one too
     delivery: str = "ask"  # (c) or "matcher": it forwards to the homes itself, in no order
     window: int = 4_096  # publications that one matcher is asked about at a time
     report_s: float = 1.0  # between two reports of a matcher's load
@@ -211,6 +212,7 @@ class CoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "overlay.ordered": str(self.overlay.ordered).lower(),
                 "onehop.dimensions": ",".join(self.onehop.dimensions)[:255],
                 "onehop.placement": self.onehop.placement,
+                "onehop.spares": str(self.onehop.spares).lower(),
                 "onehop.delivery": self.onehop.delivery,
             }
         return {

@@ -130,6 +130,12 @@ class Onehop(Section, frozen=True):
         Literal["partition", "replicate", "first"],
         key("matchers hold parts; or everything; or parts of the first dimension only", cluster=True),
     ] = "partition"
+    spares: Annotated[
+        bool,
+        key(
+            "where all copies of a subscription lie on one matcher, its neighbours get one too", cluster=True
+        ),
+    ] = _ONEHOP.spares
     delivery: Annotated[
         Literal["ask", "matcher"],
         key(

@@ -47,7 +47,8 @@ class Listing(Protocol):
         """Where this broker is in the overlay."""
 
     def totals(self) -> Row:
-        """How much is known here: subscriptions_known, advertisements."""
+        """How much is known here: subscriptions_known, advertisements; subscriptions, if clients' are in no
+        index here."""
 
     def subscription(self, key: Key) -> Row: ...
     def subscriptions_known(self) -> tuple[int, Iterable[Row]]: ...

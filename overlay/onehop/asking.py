@@ -357,13 +357,18 @@ class Asking(Quiet):
         if not stage.slots:
             self.stages.pop(stage.source, None)
 
+    @property
+    def waiting(self) -> int:
+        """Publications that nobody can answer for now."""
+        return len(self._waiting)
+
     def status(self) -> Status:
         return {
             "asked": self.asked,
             "asked_again": self.again,
             "rejected": self.rejected,
             "unanswered": sum(map(len, self.stages.values())),
-            "waiting": len(self._waiting),
+            "waiting": self.waiting,
             "response_ms": 1000 * self.response_s,
         }
 

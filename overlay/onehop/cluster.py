@@ -282,6 +282,9 @@ class Cluster(Quiet):
                 news = True
                 if not is_gone(entry):
                     self._write()
+                elif entry.state == LEFT:
+                    text = f"{entry.name} has left the cluster"
+                    self.core.event(now, "member.left", text, peer=entry.name)
                 self._write_left()
         if news:
             self._table_changed(now)

@@ -103,6 +103,7 @@ class OneHopCommands(Quiet):
             "answered": status["answered"],
             "refused_positions": status["refused"],
             "taking": status["taking"],
+            "spares": matching.sets.spares,
             "busy": round(load.busy, 3),
             "backlog_s": round(load.backlog_s, 4),
             "arrivals_s": {

@@ -27,18 +27,18 @@ from overlay.onehop.matcher import Matching
 from overlay.onehop.member import Member
 from overlay.onehop.reporting import Reporting
 from overlay.onehop.sampling import Sampling
-from overlay.onehop.segments import interval, is_empty, is_gone, is_inside, owns
+from overlay.onehop.segments import interval, is_empty, is_gone, is_inside, owns, span_text
 from overlay.onehop.splitting import Weighted, givers_each, givers_one
 from overlay.onehop.values import BOTTOM, TOP, Interval, intersection
 
-OFFER_S = 30.0  # an offer that nobody takes is forgotten
 MOVE_S = 10.0  # between two looks at a boundary
 
 
 class Given(NamedTuple):
+    """Until it is taken or refused, or the link to the taker is down: filling a part may take minutes."""
+
     to: int
     span: Span
-    until: float
 
 
 class Handover(Quiet):
@@ -78,7 +78,7 @@ class Handover(Quiet):
 
     def start(self, now: float) -> None:
         if not self.cluster.seeds() or self.placement == "replicate":
-            self.matching.own_everything(now)
+            self.matching.own_everything(self._used(), now)
         self._move_at = now + MOVE_S
         self.core.timers.at(now + self.settings.probe_s, self._tick)
 
@@ -93,7 +93,6 @@ class Handover(Quiet):
 
     def _tick(self, now: float) -> None:
         self._started = True
-        self._forget_offers(now)
         if self.leaving:
             if not self.gone:
                 self._hand_all_over(now)
@@ -106,11 +105,6 @@ class Handover(Quiet):
                 self._move_boundaries(now)
         if not self.core.finished:
             self.core.timers.at(now + self.settings.probe_s, self._tick)
-
-    def _forget_offers(self, now: float) -> None:
-        for dimension, given in list(self.given.items()):
-            if now > given.until:
-                del self.given[dimension]
 
     # --- join ------------------------------------------------------------------------------------------
 
@@ -146,7 +140,7 @@ class Handover(Quiet):
         if d < len(self.dimensions) and not self.leaving and d not in self.given and not self._taking(d):
             span = self._upper_half(d)
         if span is not None:
-            self.given[d] = Given(member.id, span, now + OFFER_S)
+            self.given[d] = Given(member.id, span)
         member.tell(Offer(next(self._numbers), d, span))
 
     def _upper_half(self, dimension: int) -> Span | None:
@@ -183,6 +177,7 @@ class Handover(Quiet):
     def _serve(self, now: float) -> None:
         if self.own.state == JOINING:
             self.cluster.change(replace(self.own, state=SERVING), now)
+            self.core.event(now, "serving", f"{self.core.name} owns segments and is asked from now on")
 
     def on_taken(self, member: Member, message: Taken, now: float) -> None:
         d, span = message.dimension, message.span
@@ -195,6 +190,9 @@ class Handover(Quiet):
         if message.taken and any(is_inside(span, mine) for mine in self.own.segments[d]):
             self.matching.shrink(d, span, now)
             self.moves += 1
+            dimension = self.cluster.table.dimensions[d]
+            text = f"{self.core.name} has given {dimension} {span_text(span)} to {member.name}"
+            self.core.event(now, "segment.given", text, dimension=dimension, to=member.name)
 
     # --- leave ---------------------------------------------------------------------------------------------
 
@@ -207,7 +205,8 @@ class Handover(Quiet):
 
     def _hand_all_over(self, now: float) -> None:
         others = [e for e in self._entries() if e.owner != self.core.id and e.state == SERVING]
-        if self.placement == "replicate" or not others or not any(self.own.segments):
+        nothing = not any(self.own.segments) and not self.matching.growths  # what is under way is ours soon
+        if self.placement == "replicate" or not others or nothing:
             self.gone = True
             return
         for d in self.dimensions:
@@ -227,7 +226,7 @@ class Handover(Quiet):
     def _offer(self, dimension: int, span: Span, to: int, now: float) -> None:
         member = self.cluster.get(to)
         if member is not None and member.reachable:
-            self.given[dimension] = Given(to, span, now + OFFER_S)
+            self.given[dimension] = Given(to, span)
             member.tell(Offer(next(self._numbers), dimension, span))
 
     def link_down(self, session: Session, now: float) -> None:

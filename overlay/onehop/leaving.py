@@ -44,6 +44,7 @@ class Leaving(Quiet):
         if self.has_streams:
             self.core.event(now, "leaving", f"{self.core.name} stays: it has streams, end them first")
             return
+        self.core.event(now, "leaving", f"{self.core.name} leaves the cluster")
         self.core.leaving = True
         self._since = now
         self.attachments.send_away(now)

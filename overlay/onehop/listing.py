@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from grapevine.wire.onehop import DISPATCHER, MATCHER
 from overlay.administration.labels import filter_text, is_called, label
@@ -14,7 +14,7 @@ from overlay.onehop.placing import Local, Placing
 from overlay.onehop.router import OneHopRouter
 
 ROLES = ((DISPATCHER, "dispatcher"), (MATCHER, "matcher"))
-STATES = ("joining", "serving", "leaving", "dead")
+STATES = ("joining", "serving", "leaving", "dead", "left")
 
 
 def roles_of(roles: int) -> list[str]:
@@ -24,6 +24,7 @@ def roles_of(roles: int) -> list[str]:
 class OneHopListing:
     def __init__(self, core: Core, cluster: Cluster, placing: Placing, router: OneHopRouter) -> None:
         self.core, self.cluster, self.placing, self.router = core, cluster, placing, router
+        self.figures: Callable[[], Row] = dict  # set by the profile
 
     def place(self) -> Row:
         entry = self.cluster.own
@@ -34,10 +35,12 @@ class OneHopListing:
                 name: [[span.low, span.high] for span in spans]
                 for name, spans in zip(self.cluster.table.dimensions, entry.segments)
             },
+            "onehop": self.figures(),
         }
 
     def totals(self) -> Row:
         return {
+            "subscriptions": len(self.placing.subscriptions),
             "subscriptions_known": len(self.placing.subscriptions),
             "advertisements": len(self.router.publishers),
         }

@@ -32,6 +32,7 @@ from grapevine.wire.onehop import (
     Remove,
     Segments,
     Span,
+    Spans,
 )
 from matching.interface import Attributes, Matcher
 from overlay.behaviour import Quiet, Status
@@ -40,7 +41,7 @@ from overlay.links.session import Session
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.effort import Effort, Meter
 from overlay.onehop.member import Member
-from overlay.onehop.segments import joined, owns, without
+from overlay.onehop.segments import joined, owns, span_text, without
 from overlay.onehop.sets import Sets
 from overlay.onehop.splitting import SAMPLES
 from overlay.onehop.values import ranges_of
@@ -86,9 +87,10 @@ class Matching(Quiet):
     def entry(self) -> Entry:
         return self.cluster.own
 
-    def own_everything(self, now: float) -> None:
-        """The first matcher of a cluster."""
-        segments = tuple((Span(),) for _ in self.dimensions)
+    def own_everything(self, used: range, now: float) -> None:
+        """The first matcher of a cluster, in the dimensions that are used."""
+        nothing: Spans = ()
+        segments = tuple((Span(),) if d in used else nothing for d in range(len(self.dimensions)))
         self.cluster.change(replace(self.entry, segments=segments, state=SERVING), now)
         self._ask_to_fill()
 
@@ -143,15 +145,6 @@ class Matching(Quiet):
         self._ask_to_fill()
         self._check_growths(now)
 
-    def give_up_growth(self, dimension: int, span: Span) -> bool:
-        for growth in self.growths:
-            if growth.dimension == dimension and growth.span == span:
-                self.growths.remove(growth)
-                self._ask_to_fill()
-                self._trim()
-                return True
-        return False
-
     def shrink(self, dimension: int, span: Span, now: float) -> None:
         segments = list(self.entry.segments)
         segments[dimension] = joined(without(segments[dimension], span))
@@ -184,7 +177,13 @@ class Matching(Quiet):
                 segments[growth.dimension] = joined([*segments[growth.dimension], growth.span])
                 self.entry_number = max(self.entry_number, growth.number)
                 self._publish(tuple(segments), now)
+                self._tell_taken(growth, now)
                 growth.done(now)
+
+    def _tell_taken(self, growth: Growth, now: float) -> None:
+        dimension, span = self.dimensions[growth.dimension], growth.span
+        text = f"{self.core.name} has taken {dimension} {span_text(span)}"
+        self.core.event(now, "segment.taken", text, dimension=dimension, low=span.low, high=span.high)
 
     def _trim(self) -> None:
         """Drop what meets no segment any more, a few copies at a time."""

@@ -11,13 +11,16 @@
   down is waited for (DECISIONS 4). What is confirmed later than that cannot be missed by an answer under an
   old registration; what the next registration has is complete.
 * A dispatcher that comes later is sent the same when its link comes up, before it counts.
+* `onehop.spares`: where all copies lie on one matcher, its neighbours get one too (III-A). They are in no set
+  and nothing waits for them: whoever takes a segment is filled by the homes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice
+from typing import NamedTuple
 
 from grapevine.filters.normal import Filter
 from grapevine.wire.onehop import (
@@ -38,10 +41,10 @@ from overlay.data.client import Client
 from overlay.links.session import Session
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.member import Member
-from overlay.onehop.segments import is_inside, touches
+from overlay.onehop.segments import is_inside, spare_places, touches
 from overlay.onehop.values import Intervals, is_broad, ranges_of
 
-PLACED = 512  # in one piece of work
+LOOKED_AT = 512  # in one piece of work
 Done = Callable[[float], None]
 
 
@@ -62,8 +65,16 @@ class Local:
     def meets(self, segments: Segments) -> bool:
         return any(spans and touches(spans, ranges) for spans, ranges in zip(segments, self.ranges))
 
-    def placement(self) -> Placement:
-        return Placement(self.serial, self.client.number, self.label, self.filter)
+    def placement(self, spare: bool = False) -> Placement:
+        return Placement(self.serial, self.client.number, self.label, self.filter, spare)
+
+
+class Job(NamedTuple):
+    """A Fill that is being answered: what meets these segments is placed."""
+
+    number: int
+    segments: Segments
+    left: Iterator[Local]  # to be looked at
 
 
 class Registration:
@@ -76,7 +87,7 @@ class Registration:
         self.up = True
         self.ended = False  # there was an earlier one here: dispatchers must know that it does not count
         self.segments: Segments = ()
-        self.jobs: deque[tuple[int, Iterator[Local]]] = deque()  # Fills that are being answered
+        self.jobs: deque[Job] = deque()
         self.pending: dict[int, Local] = {}  # stamp -> whose Placed is waited for
 
 
@@ -115,6 +126,8 @@ class Placing(Quiet):
         self.live[client.number] = self.live.get(client.number, 0) + 1
         for matcher in self.at:
             self._place(mine, matcher)
+        for matcher in self._spare_places(mine):
+            self._place_some(matcher, [mine.placement(spare=True)], [mine])
         return serial
 
     def when_confirmed(self, serial: int, done: Done, now: float) -> None:
@@ -150,6 +163,21 @@ class Placing(Quiet):
             mine.pending.add(stamp)
             mine.holders.add(matcher)
             member.tell(Place(stamp, [mine.placement()]))
+
+    def _place_some(self, matcher: int, placements: list[Placement], placed: Iterable[Local]) -> None:
+        """Without an answer: a Fill is answered as a whole, and nothing waits for spares."""
+        registration, member = self.at.get(matcher), self.cluster.get(matcher)
+        if placements and registration is not None and registration.up and member is not None:
+            for mine in placed:
+                mine.holders.add(matcher)
+            member.tell(Place(0, placements))
+
+    def _spare_places(self, mine: Local) -> set[int]:
+        if not self.core.settings.onehop.spares:
+            return set()
+        covers = self.cluster.table.covers
+        owners = [cover.meeting(ranges) for cover, ranges in zip(covers, mine.ranges)]
+        return {candidate.matcher for candidate in spare_places(owners, covers)}
 
     def on_placed(self, member: Member, message: Placed, now: float) -> None:
         registration = self.at.get(member.id)
@@ -247,6 +275,8 @@ class Placing(Quiet):
 
     def link_lost(self, session: Session, now: float) -> None:
         if isinstance(session, Member):
+            for mine in self.subscriptions.values() if session.is_matcher else ():
+                mine.holders.discard(session.id)
             self._unacknowledged = {
                 stamp: sent for stamp, sent in self._unacknowledged.items() if sent[1] != session.id
             }
@@ -264,10 +294,12 @@ class Placing(Quiet):
         if registration is None or len(message.segments) != len(self.dimensions):
             self.core.refuse("fill")
             return
-        added = _added(registration.segments, message.segments)
-        registration.segments = message.segments
-        wanted = [mine for mine in self.subscriptions.values() if mine.meets(added)]
-        registration.jobs.append((message.number, iter(wanted)))
+        before, registration.segments = registration.segments, message.segments
+        added = _added(before, message.segments)
+        changes = any(added) or any(_added(message.segments, before))
+        # All that are there now: those that come later are placed as they come.
+        looked_at = list(self.subscriptions.values()) if changes else []
+        registration.jobs.append(Job(message.number, added, iter(looked_at)))
         if len(registration.jobs) == 1:
             number = registration.number
             self.core.defer(lambda later: self._piece(member, registration, number))
@@ -276,17 +308,31 @@ class Placing(Quiet):
         """Place some; when none is left say so. The end of the registration ends this too."""
         if not registration.up or registration.number != number or not registration.jobs:
             return False
-        asked, wanted = registration.jobs[0]
-        if drawn := list(islice(wanted, PLACED)):
-            some = [mine for mine in drawn if mine.serial in self.subscriptions]
-            for mine in some:
-                mine.holders.add(member.id)
-            if some:
-                member.tell(Place(0, [mine.placement() for mine in some]))
+        job = registration.jobs[0]
+        if drawn := list(islice(job.left, LOOKED_AT)):
+            self._fill(member, registration, job, [one for one in drawn if one.serial in self.subscriptions])
             return True
-        member.tell(Filled(asked, number))
+        member.tell(Filled(job.number, number))
         registration.jobs.popleft()
         return bool(registration.jobs)
+
+    def _fill(self, member: Member, registration: Registration, job: Job, some: list[Local]) -> None:
+        """What meets the segments of the Fill; and of the rest, what is spare and what is held no longer."""
+        wanted = [mine for mine in some if mine.meets(job.segments)]
+        self._place_some(member.id, [mine.placement() for mine in wanted], wanted)
+        spares: list[Local] = []
+        removed: list[int] = []
+        for mine in some:
+            is_spare = member.id in self._spare_places(mine)
+            if (is_spare or member.id in mine.holders) and not mine.meets(registration.segments):
+                if is_spare:
+                    spares.append(mine)
+                else:
+                    removed.append(mine.serial)
+                    mine.holders.discard(member.id)
+        self._place_some(member.id, [mine.placement(spare=True) for mine in spares], spares)
+        if removed:
+            member.tell(Remove(tuple(removed)))
 
     def status(self) -> Status:
         count_ = len(self.subscriptions)

@@ -170,6 +170,14 @@ def spare_places(owners: Sequence[set[int]], covers: Sequence[Cover]) -> list[Ca
     return found
 
 
+def span_text(span: Span) -> str:
+    words = (
+        "" if span.low is None else f"from {span.low!r}",
+        "" if span.high is None else f"to {span.high!r}",
+    )
+    return " ".join(filter(None, words)) or "whole"
+
+
 def is_empty(span: Span) -> bool:
     low, high = interval(span)
     return low >= high

@@ -22,13 +22,14 @@ from overlay.onehop.values import ranges_of
 
 
 class Copy:
-    __slots__ = ("client", "filter", "group", "label", "mask", "round", "sid")
+    __slots__ = ("client", "filter", "group", "label", "mask", "round", "sid", "spare")
 
     def __init__(self, sid: int, group: int, placement: Placement) -> None:
         self.sid, self.group = sid, group
         self.client, self.label, self.filter = placement.client, placement.label, placement.filter
         self.mask = 0  # dimensions in whose sets it is
         self.round = 0  # of its home: when it was last placed
+        self.spare = False  # it stays where it meets no segment
 
 
 class Home:
@@ -55,6 +56,7 @@ class Sets:
         self._sizes: list[int] = []  # copies of each group
         self._free: list[int] = []
         self._sids = 0
+        self.spares = 0  # copies
 
     # --- homes ---------------------------------------------------------------------------------------
 
@@ -101,7 +103,8 @@ class Sets:
             group = self._group(home, placement.client)
             copy = known.copies[placement.serial] = Copy(self._sids, group, placement)
             self._sizes[group] += 1
-        copy.round = known.round
+        self.spares += placement.spare - copy.spare
+        copy.round, copy.spare = known.round, placement.spare
         self._put(copy, self._mask(copy.filter))
 
     def remove(self, home: int, serial: int) -> None:
@@ -119,7 +122,7 @@ class Sets:
             if (copy := known.copies.get(serial)) is not None:
                 mask = self._mask(copy.filter)
                 self._put(copy, mask)
-                if not mask:
+                if not mask and not copy.spare:
                     self._drop(known, serial)
 
     def _mask(self, filter: Filter) -> int:
@@ -142,6 +145,7 @@ class Sets:
     def _drop(self, known: Home, serial: int) -> None:
         copy = known.copies.pop(serial)
         self._put(copy, 0)
+        self.spares -= copy.spare
         self._sizes[copy.group] -= 1
         if not self._sizes[copy.group]:
             del self._groups[self._members[copy.group]]
@@ -183,10 +187,13 @@ class Sets:
     def validate(self) -> None:
         counted = [0] * len(self._members)
         held = [0] * len(self.indexes)
+        spares = 0
         for home in self.homes.values():
             for copy in home.copies.values():
                 counted[copy.group] += 1
+                spares += copy.spare
                 for place in range(len(held)):
                     held[place] += copy.mask >> place & 1
         assert counted == self._sizes, "copies of each group"
         assert held == self.sizes(), "copies of each set"
+        assert spares == self.spares

@@ -19,7 +19,7 @@ from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.matcher import Matching
 from overlay.onehop.placing import Placing
-from overlay.onehop.policies import SCORES, pick_matcher
+from overlay.onehop.policies import SCORES, Policy, pick_matcher
 from overlay.onehop.segments import Candidate, owns
 from overlay.onehop.values import values_of
 
@@ -72,10 +72,9 @@ class OneHopDecisions:
             row["verdict"] = "uncovered: no matcher owns a value of it"
             return
         chosen = pick_matcher(asking.policy, candidates, asking.reporting.loads, core.now, core.random)
-        words = [f"{one['matcher']} for {one['dimension']}" for one in row["candidates"]]
         row["verdict"] = (
             f"asks {self._name(chosen.matcher)} for {self.cluster.table.dimensions[chosen.dimension]};"
-            f" candidates {', '.join(words)}; policy {asking.policy}"
+            f" candidates {', '.join(map(_words, row['candidates']))}; {_reason(asking.policy)}"
         )
         member = self.cluster.get(chosen.matcher)
         if member is self.cluster.itself and self.matching is not None:
@@ -110,3 +109,12 @@ class OneHopDecisions:
             "dimension": self.cluster.table.dimensions[candidate.dimension],
             "score": score(candidate, load, self.core.now) if known else None,  # type: ignore[misc, arg-type]
         }
+
+
+def _words(candidate: Row) -> str:
+    score = "" if candidate["score"] is None else f" ({candidate['score']:.3g})"
+    return f"{candidate['matcher']} for {candidate['dimension']}{score}"
+
+
+def _reason(policy: Policy) -> str:
+    return "policy random" if policy == "random" else f"policy {policy}: the least"

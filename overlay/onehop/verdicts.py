@@ -79,7 +79,8 @@ class Verdicts(Quiet):
         del self._suspects[member]
         entry = self.cluster.table.entries.get(member)
         if self._alive.get(member, -1.0) < suspicion.since and entry is not None and not is_gone(entry):
-            self.core.note(now, f"{entry.name} is dead: nobody asked gets an answer from it")
+            text = f"{entry.name} is dead: nobody asked gets an answer from it"
+            self.core.event(now, "member.dead", text, "warn", peer=entry.name)
             self.cluster.declare_dead(member, now)
 
     def on_probe(self, session: Member, message: AliveProbe, now: float) -> None:

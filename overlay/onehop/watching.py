@@ -42,9 +42,10 @@ class Watching(Quiet):
         waiting = [backlog for m, backlog in backlogs(known, now).items() if m in matchers]
         before, self.saturated = self.saturated, saturated(self._responses, waiting)
         if self.saturated and not before:
-            self.core.note(
-                now, "saturated: answers take longer and longer and every matcher has work; add one"
-            )
+            text = "saturated: answers take longer and longer and every matcher has work; add one"
+            self.core.event(now, "saturated", text, "warn", response_ms=1000 * self.asking.response_s)
+        elif before and not self.saturated:
+            self.core.event(now, "saturated.ended", "answers do not take longer any more")
 
     def status(self) -> Status:
         return {"saturated": self.saturated}

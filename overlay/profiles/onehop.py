@@ -24,6 +24,7 @@ from overlay.onehop.asking import Asking
 from overlay.onehop.cluster import Cluster
 from overlay.onehop.commands import OneHopCommands
 from overlay.onehop.delivering import MatcherDelivery, MatcherPublications
+from overlay.onehop.figures import Figures
 from overlay.onehop.handover import Handover
 from overlay.onehop.leaving import Leaving
 from overlay.onehop.listing import OneHopListing
@@ -82,6 +83,9 @@ def from_start(start: Start) -> Core:
         handover = Handover(cluster, matcher, reporting, sampling, settings.placement)
         matching = [matcher, handover]
     watching = Watching(cluster, asking, reporting)
+    figures = Figures(cluster, placing, asking, watching)
+    figures.matching, figures.handover = matcher, handover
+    listing.figures = figures.row
     commands = OneHopCommands(census, cluster, placing, asking, watching, sampling, matcher)
     leaving = Leaving(cluster, attachments, asking, handover)
     adopting = Adopting(cluster, publications)

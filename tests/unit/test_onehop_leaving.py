@@ -83,7 +83,9 @@ def test_the_last_one_just_goes() -> None:
 def cluster() -> tuple[Cluster, list[tuple[str, Any]]]:
     kept: list[tuple[str, Any]] = []
     made = Cluster(Handshake(()), Readiness(), ["price"], DISPATCHER)
-    made.core = SimpleNamespace(id=1, names={}, keep=lambda _, row, value: kept.append((row, value)))  # type: ignore[assignment]
+    made.core = SimpleNamespace(
+        id=1, names={}, event=lambda *_, **__: None, keep=lambda _, row, value: kept.append((row, value))
+    )  # type: ignore[assignment]
     return made, kept
 
 

@@ -110,12 +110,14 @@ class Entries(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Placement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A copy of a subscription: `serial` names it at its home, `client` is the home's number of the session
-    and `label` the client's number of the subscription."""
+    and `label` the client's number of the subscription. A spare one is kept whether or not it meets a segment
+    of the matcher."""
 
     serial: Count
     client: Number
     label: Number
     filter: Filter
+    spare: bool = False
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
