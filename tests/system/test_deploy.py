@@ -58,6 +58,31 @@ def test_up_traffic_down(lab: Lab) -> None:
     assert not list(lab.keys.glob("b*.broker.toml"))
 
 
+def test_a_one_hop_cluster(lab: Lab) -> None:
+    """Two matchers and two dispatchers: a client that dials a matcher is sent on, and who subscribes at one
+    dispatcher gets what is published at the other."""
+    lines = [
+        f"port = {lab.base}",
+        '[defaults.overlay]\nkind = "onehop"',
+        '[defaults.onehop]\ndimensions = ["n"]',
+    ]
+    for number, role in enumerate(("matcher", "matcher", "dispatcher", "dispatcher"), 1):
+        lines += ["[[broker]]", f'name = "b{number}"', f'host = "{lab.host(number)}"']
+        lines += [f'broker = {{ roles = ["{role}"] }}', 'neighbours = ["b1"]' if number > 1 else ""]
+    lab.topology.write_text("\n".join(lines) + "\n")
+    assert lab.states("up", "--yes") == {"running"}
+    with (
+        grapevine.connect(lab.address(1), name="from", keys=lab.keys) as publisher,
+        grapevine.connect(lab.address(4), name="to", keys=lab.keys) as subscriber,
+    ):
+        sub = subscriber.subscribe("n > 0")
+        publisher.publish({"n": 1})
+        publisher.flush(30)
+        message = sub.next(timeout=30)
+        assert message is not None and publisher.broker in ("b3", "b4")
+    assert lab.states("down", "--yes") == {"ended"}
+
+
 def test_a_rolling_upgrade_under_traffic(lab: Lab) -> None:
     """Every broker is restarted while publications flow, the clients' own ones too: nothing twice, nothing
     out of order, and all of it again once the subscriber's broker is back (DECISIONS 20)."""
