@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from grapevine.wire.messages import DURABLE, ExtendedPublish, Publication, Publish
 from overlay.chord.ways import Entering
 from overlay.data.client import Client
+from overlay.data.replays import withdraw_durable
 from overlay.data.runs import flags_of, stamp, stamp_extended
 from overlay.links.settling import Settling
 
@@ -33,7 +34,9 @@ class Entrance:
         record = Settling(client.incoming)
         if not client.unrestricted:
             publications = path.permitted(client, publications, record)
-        if flags_of(publications) & DURABLE and path.keep is not None:
+        if flags_of(publications) & DURABLE and path.keep is None:
+            withdraw_durable(publications)
+        elif flags_of(publications) & DURABLE and path.keep is not None:
             cuts = record.cuts
             publications, record = path.keep(client, publications, batch.first + repeated - 1)
             record.cuts += cuts

@@ -2,7 +2,8 @@
 
 It serves when it is on the ring, those before it know it, and it is the root of its arc. Who leaves sends
 its clients away, hands its topics to its successor, passes on what still comes for them, and says farewell
-when nothing that came to it is unsettled.
+when nothing that came to it is unsettled. A broker that has streams stays: they are owed what is published,
+and an administrator ends them first.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from overlay.chord.participation import Participation
 from overlay.chord.planes import Planes
 from overlay.clients.attachments import Attachments
 from overlay.core import Core
+from overlay.journal.streams import Streams
 from overlay.links.readiness import Readiness
 
 LOOK_S = 0.1
@@ -27,6 +29,7 @@ class RingLeaving(Quiet):
     ) -> None:
         self.planes, self.participation = planes, participation
         self.attachments, self.readiness = attachments, readiness
+        self.streams: Streams | None = None  # set by the profile, as is the journal they are in
         self.handed_over = False
         self._quiet_since = 0.0
 
@@ -52,6 +55,9 @@ class RingLeaving(Quiet):
     def leave(self, now: float) -> None:
         if self.core.leaving:
             return
+        if self.streams is not None and self.streams.sessions:
+            self.core.event(now, "leaving", f"{self.core.name} stays: it has streams, end them first")
+            return
         looking = not self.core.ready
         self.core.leaving = True
         self.attachments.send_away(now)
@@ -63,6 +69,8 @@ class RingLeaving(Quiet):
             return  # nobody leaves during a reconfiguration
         if self.core.clients or self.core.numbered or self.planes.wants.unanswered:
             return
+        if self.streams is not None and self.streams.journal.contents.custody.items:
+            return  # only we have it
         if not self.handed_over:
             self.handed_over = True
             self.planes.roots.hand_over(self._handed_over, now)

@@ -12,8 +12,8 @@ credit in a circle.
 Order holds for each publisher and topic, as long as all that is unsettled of them lies on one way: U  the
 way of a topic changes only when what was sent by the old one is settled; if the old one cannot be kept,
 publications wait here. D  so does the next hop to each member. F  a lost hop's unsettled publications go
-another way, oldest first, before anything newer; those that came from a    lost side and still wait here
-are dropped, because who sent them sends them again. Whom no way leads to is cut,    and its root is told.
+another way, oldest first, before anything newer; those that came from a lost side and still wait here are
+dropped, because who sent them sends them again. Whom no way leads to is cut, and its root is told.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from grapevine.wire.messages import (
     Publish,
 )
 from overlay.behaviour import Status
+from overlay.chord.behind import Behind, oldest_first
 from overlay.chord.contacts import RingContacts, RingPeer
 from overlay.chord.direct import DirectRoots
 from overlay.chord.entrance import Entrance
 from overlay.chord.introductions import Introductions
 from overlay.chord.losing import lose_hop
 from overlay.chord.membership import Membership
+from overlay.chord.nowhere import release_stranded
 from overlay.chord.ring import between
 from overlay.chord.roots import Roots
 from overlay.chord.router import ChordRouter
@@ -56,7 +58,6 @@ from overlay.links.settling import Settling, cuts_of
 UP, UP_BEHIND, DOWN, DOWN_BEHIND, REDIRECT = range(5)  # lanes; behind: past position 0
 PLANE_LANES = 8
 LOOK_S = 0.02
-GONE_S = 2.0  # a member to whom no way leads is waited for so long
 
 
 class ChordPath(Publications):
@@ -88,6 +89,7 @@ class ChordPath(Publications):
         self._here = Here()
         self.first_lane = 0  # of our plane
         self.entrance = Entrance(self)
+        self.behind = Behind(self.topic)
         self.emitted: dict[int, int] = {}  # topic -> publications sent from here, as its root
         roots.drain = self.when_settled
         roots.on_rooted.append(self._look)
@@ -95,6 +97,7 @@ class ChordPath(Publications):
 
     def attach(self, core: Core) -> None:
         self.core = core
+        self.behind.attach(core)
         core.forward.fill(self, self.forward)
         core.accept.fill(self, self.accept)
         self.introductions.attach(core)
@@ -145,7 +148,9 @@ class ChordPath(Publications):
         came = peer.lane_number % PLANE_LANES
         if came in (DOWN, DOWN_BEHIND):
             for targets, part in stretches(publications, of_batch(batch, repeated)):
-                self._down(self.too_far(part, record), targets, came, record, now)
+                if self.behind:
+                    self.behind.come_by(part)
+                self.down(self.too_far(part, record), targets, came, record, now)
         else:
             near = self.too_far(publications, record)
             self.up(self.with_topic(near, record), came, peer.session.id, record, now)
@@ -165,7 +170,7 @@ class ChordPath(Publications):
     def send_again(
         self, side: Client, run: list[Publication], source: Source, record: Settling, now: float
     ) -> None:
-        self.up(self.with_topic(run, record), -1, None, record, now)
+        self.up(oldest_first(self.with_topic(run, record)), -1, None, record, now)
         self.hold_used(record)
 
     def end(self, side: Lane, record: Settling) -> None:
@@ -199,9 +204,12 @@ class ChordPath(Publications):
         now: float,
     ) -> None:
         """`came`: by which lane; -1: from a client here. `sender` is the broker before."""
-        for topic, run in groupby(publications, lambda pair: pair[1]):
+        for topic, pairs in groupby(publications, lambda pair: pair[1]):
             expected, way = self.way(topic, came, sender)
-            self._send(topic, expected, way, [publication for publication, _ in run], came, record, now)
+            run = [publication for publication, _ in pairs]
+            if self.behind:
+                self.behind.come_by(run)
+            self._send(topic, expected, way, run, came, record, now)
 
     def way(self, topic: int, came: int, sender: int | None) -> tuple[bool, Way]:
         """Whether we are expected to be the root, and the way of what comes so."""
@@ -236,6 +244,8 @@ class ChordPath(Publications):
     def _go(
         self, topic: int, way: Way, run: list[Publication], came: int, record: Settling, now: float
     ) -> None:
+        if self.behind:
+            run = self.behind.goes_on(run, topic, record, now)
         if way.lane is None:
             self._emit(topic, way, run, record, now)
             return
@@ -290,15 +300,30 @@ class ChordPath(Publications):
     def _emit(self, topic: int, way: Way, run: list[Publication], record: Settling, now: float) -> None:
         members = self.roots.members(topic)
         self.emitted[topic] = self.emitted.get(topic, 0) + len(run)
-        if members:
-            used = self._down(run, tuple(sorted(members)), DOWN, record, now)
+        if members and (away := self.roots.away.of(topic, now)):
+            record.cuts += cuts_of(run, CUT_LINK_LOST)
+            for publication in run:
+                self.behind.heard(publication, away, CUT_LINK_LOST)
+            members = {position: one for position, one in members.items() if position not in away}
+        if members and run:
+            used = self.down(run, tuple(sorted(members)), DOWN, record, now)
             for lane in used:
                 way.last[lane] = lane.out.end()
 
-    def _down(
+    def down(
         self, run: list[Publication], targets: Targets, came: int, record: Settling, now: float
     ) -> list[Lane]:
         """Deliver here if we are meant, and pass the rest on."""
+        if not self.behind:
+            return self._down_all(run, targets, came, record, now)
+        used: dict[Lane, None] = {}
+        for publication, some in self.behind.split(run, targets, record, now):
+            used |= dict.fromkeys(self._down_all([publication], some, came, record, now))
+        return list(used)
+
+    def _down_all(
+        self, run: list[Publication], targets: Targets, came: int, record: Settling, now: float
+    ) -> list[Lane]:
         here = self.membership.me.position
         used: list[Lane] = []
         if not run:
@@ -328,7 +353,7 @@ class ChordPath(Publications):
         self, run: list[Publication], targets: Targets, came: int, record: Settling, now: float
     ) -> None:
         """What was on its way down; `came` may be by the way up, if it turned here."""
-        self._down(run, targets, came if came in (DOWN, DOWN_BEHIND) else DOWN, record, now)
+        self.down(run, targets, came if came in (DOWN, DOWN_BEHIND) else DOWN, record, now)
 
     def _next(self, target: int, came: int) -> Lane | None:
         """The lane towards a member (rule D)."""
@@ -350,6 +375,7 @@ class ChordPath(Publications):
     def _append(self, lane: Lane, run: list[Publication], targets: Targets) -> None:
         self.introductions.introduce(lane.session, run)
         lane.out.exclude(run, targets)
+        lane.out.on_cut = self.behind.heard
         self._used[lane] = None
 
     def _deliver(self, run: list[Publication], now: float) -> None:
@@ -394,7 +420,7 @@ class ChordPath(Publications):
                 call(now)
         self.entrance.release(now)
         self.release_held(now)
-        self._release_stranded(now)
+        release_stranded(self, now)
 
     def release_held(self, now: float) -> None:
         for key, way in list(self.ways.items()):
@@ -410,32 +436,6 @@ class ChordPath(Publications):
                         self._go(topic, way, [publication], came, record, now)
                         self.hold_used(record)
                     record.release()
-
-    def _release_stranded(self, now: float) -> None:
-        waiting, self.stranded = self.stranded, []
-        for one in waiting:
-            if one.record.dropped:
-                one.record.release()
-                continue
-            since = one.since
-            before = len(self.stranded)
-            self._down(one.publications, one.targets, one.came, one.record, now)
-            for again in self.stranded[before:]:
-                again.since = since
-                if now - since >= GONE_S:
-                    self._cut(again, now)
-            self.hold_used(one.record)
-            one.record.release()
-        self.stranded = [one for one in self.stranded if one.publications]
-
-    def _cut(self, one: Stranded, now: float) -> None:
-        one.record.cuts += cuts_of(one.publications, CUT_LINK_LOST)
-        topics = {topic for p in one.publications if (topic := self.topic(p.attributes)) is not None}
-        for target in one.targets:
-            incarnation = self.contacts.died_as(self.membership.broker_at(target)) or (1 << 62)
-            self.wants.gone(target, incarnation, topics, now)
-        one.publications = []
-        one.record.release()
 
     # --- breaks -----------------------------------------------------------------------------------------
 

@@ -155,6 +155,7 @@ class Planes(Quiet):
         assert self.next is not None
         self.next.begun = True
         self.next.wants.subscribed = dict(self.wants.subscribed)
+        self.next.wants.lasting = dict(self.wants.lasting)
         for behaviour in self.next.behaviours:
             behaviour.start(now)
         self.next.membership.begin(now)
@@ -206,6 +207,7 @@ class Planes(Quiet):
         plane.live = False
         gone = plane.behaviours
         self.core.behaviours = [one for one in self.core.behaviours if one not in gone]
+        self.path.behind.take_over(plane.path.behind)
         evacuate(plane.path, self.path, now)
         plane.wants.abandon(now)
 
@@ -298,11 +300,13 @@ class Planes(Quiet):
     def _begun(self) -> list[Plane]:
         return [plane for plane in self.all if plane.begun]
 
-    def subscribe(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None:
+    def subscribe(
+        self, topics: Iterable[int], confirmed: Callable[[float], None], now: float, lasting: bool = False
+    ) -> None:
         planes = self._begun()
         each = _after(len(planes), confirmed)
         for plane in planes:
-            plane.wants.subscribe(topics, each(), now)
+            plane.wants.subscribe(topics, each(), now, lasting)
 
     def await_known(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None:
         planes = self._begun()
@@ -310,9 +314,9 @@ class Planes(Quiet):
         for plane in planes:
             plane.wants.await_known(topics, each(), now)
 
-    def unsubscribe(self, topics: Iterable[int], now: float) -> None:
+    def unsubscribe(self, topics: Iterable[int], now: float, lasting: bool = False) -> None:
         for plane in self._begun():
-            plane.wants.unsubscribe(topics, now)
+            plane.wants.unsubscribe(topics, now, lasting)
 
 
 def _after(count: int, call: Callable[[float], None]) -> Callable[[], Callable[[float], None]]:

@@ -25,6 +25,7 @@ from grapevine.wire.chord import (
     RootCopy,
 )
 from overlay.behaviour import Quiet, Status
+from overlay.chord.away import FOREVER, Away
 from overlay.chord.holders import Holders
 from overlay.chord.membership import Membership
 from overlay.chord.rebuilding import Rebuilding
@@ -55,6 +56,7 @@ class Roots(Quiet):
         self.copies: dict[RingNode, Copy] = {}
         self.holders = Holders(membership, self)
         self._heard: dict[tuple[int, int], float] = {}  # when a topic's member last said that it is one
+        self.away = Away()
         self.rest: Rest | None = None  # before our arc
         self.giving: Giving | None = None
         self.left_to: RingNode | None = None  # who is the root of what we were, since we leave
@@ -73,6 +75,8 @@ class Roots(Quiet):
 
     def attach(self, core: Core) -> None:
         self.core = core
+        self.away.patience_s = self.membership.settings.lost_after_s
+        self.away.forever_s = FOREVER * core.settings.links.lost_after_s
         core.on(RootCopy, self.on_copy)
         self.holders.attach(core)
         self.rebuilding.attach(core)
@@ -140,7 +144,8 @@ class Roots(Quiet):
                 if elsewhere.incarnation < member.incarnation:  # it has restarted at another position
                     del members[elsewhere.position]
             members[member.position] = member
-            if before is None or before.incarnation != member.incarnation:
+            self.away.heard(key, member)
+            if before is None or _differ(before, member):
                 self.holders.tell((key,))
         self.holders.when_copied(known, now)
 
@@ -152,10 +157,16 @@ class Roots(Quiet):
             return False
         assert members is not None
         del members[position]
+        self.away.forget(key, position)
         if not members:
             del self.topics[key]
         self.holders.tell((key,))
         return True
+
+    def lose(self, key: int, member: Member, now: float) -> None:
+        """No way leads to it, or it says nothing. What is lasting is away, for a while."""
+        if not member.lasting or self.away.for_good(key, member, now):
+            self.remove(key, member.position, member.incarnation, member.number)
 
     def _expire(self, now: float) -> None:
         """Who has repeated nothing for long is gone: a broker that failed says nothing else."""
@@ -165,7 +176,7 @@ class Roots(Quiet):
             self._heard.clear()  # nobody is heard meanwhile
         gone, self._heard = silent(self.topics, self._heard, now, since)
         for key, member in gone:
-            self.remove(key, member.position, member.incarnation, member.number)
+            self.lose(key, member, now)
         if self.begin is not None:
             self._superseded(self.begin, self.membership.me)
         for node, copy in list(self.copies.items()):
@@ -289,6 +300,7 @@ class Roots(Quiet):
         """We are off the ring: what we were is others' now."""
         self.begin, self.giving, self.rest = None, None, None
         self.topics.clear()
+        self.away.clear()
         self.copies.clear()
         self.holders.clear()
         self._taking.clear()
@@ -468,3 +480,7 @@ class Roots(Quiet):
             for key, members in self.topics.items():
                 assert members, key
                 assert owns(self.begin, self.here, key), key
+
+
+def _differ(before: Member, after: Member) -> bool:
+    return (before.incarnation, before.lasting) != (after.incarnation, after.lasting)

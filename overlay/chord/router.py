@@ -35,9 +35,11 @@ class Wanted(Protocol):
     def subscribed(self) -> dict[int, int]: ...
     @property
     def known(self) -> dict[int, bool]: ...
-    def subscribe(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None: ...
+    def subscribe(
+        self, topics: Iterable[int], confirmed: Callable[[float], None], now: float, lasting: bool = False
+    ) -> None: ...
     def await_known(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None: ...
-    def unsubscribe(self, topics: Iterable[int], now: float) -> None: ...
+    def unsubscribe(self, topics: Iterable[int], now: float, lasting: bool = False) -> None: ...
 
 
 class Subscribed:
@@ -45,6 +47,11 @@ class Subscribed:
 
     def __init__(self, client: Session, filter: Filter, number: int, topics: frozenset[int]) -> None:
         self.client, self.filter, self.number, self.topics = client, filter, number, topics
+
+
+def is_lasting(client: Session) -> bool:
+    """Streams are owed what is published while their broker is away."""
+    return isinstance(client, Client) and client.lasting
 
 
 class Names:
@@ -131,7 +138,7 @@ class ChordRouter(Quiet):
         self.local.add(place, filter, client.number, number)
         if self.on_change:
             self._tell_change(client, topics, now)
-        self.wants.subscribe(topics, self._confirming(client, gather), now)
+        self.wants.subscribe(topics, self._confirming(client, gather), now, is_lasting(client))
         return key
 
     def _tell_change(self, client: Session, topics: frozenset[int], now: float) -> None:
@@ -154,7 +161,7 @@ class ChordRouter(Quiet):
         if known is not None:
             self.local.remove(known.number, known.filter)
             self._free.append(known.number)
-            self.wants.unsubscribe(known.topics, now)
+            self.wants.unsubscribe(known.topics, now, is_lasting(known.client))
             if self.on_change:
                 self._tell_change(client, known.topics, now)
 

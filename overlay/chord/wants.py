@@ -27,6 +27,7 @@ class Wants(Quiet):
         self.roots = roots
         self.contacts = membership.contacts
         self.subscribed: dict[int, int] = {}  # topic -> subscriptions of ours
+        self.lasting: dict[int, int] = {}  # topic -> streams among them
         self.known: dict[int, bool] = {}  # topics told: whether their root has answered
         self._numbers: dict[int, int] = {}  # of the first word that said what is so now
         self._left: dict[int, None] = {}  # topics left, until their roots answer
@@ -73,14 +74,19 @@ class Wants(Quiet):
 
     # --- our subscriptions ------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[int], confirmed: Callable[[float], None], now: float) -> None:
+    def subscribe(
+        self, topics: Iterable[int], confirmed: Callable[[float], None], now: float, lasting: bool = False
+    ) -> None:
         """`confirmed` is called when the roots of all of them know."""
         fresh = []
         for topic in topics:
             self.subscribed[topic] = self.subscribed.get(topic, 0) + 1
-            if topic not in self.known:
+            if topic not in self.known or (lasting and topic not in self.lasting):
                 self.known[topic] = False
+                self._numbers.pop(topic, None)
                 fresh.append(topic)
+            if lasting:
+                self.lasting[topic] = self.lasting.get(topic, 0) + 1
             if topic in self._left:
                 del self._left[topic]
                 self._numbers.pop(topic, None)
@@ -94,10 +100,13 @@ class Wants(Quiet):
         else:
             confirmed(now)
 
-    def unsubscribe(self, topics: Iterable[int], now: float) -> None:
-        left = []
+    def unsubscribe(self, topics: Iterable[int], now: float, lasting: bool = False) -> None:
+        left: list[int] = []
+        changed: list[int] = []
         for topic in topics:
             self.subscribed[topic] -= 1
+            if lasting and self._last_stream(topic) and self.subscribed[topic]:
+                changed.append(topic)
             if not self.subscribed[topic]:
                 del self.subscribed[topic]
                 del self.known[topic]
@@ -110,7 +119,16 @@ class Wants(Quiet):
             if not missing:  # what has ended is waited for by nobody else
                 del self._waiting[call]
                 call(now)
-        self._say((), left, now)
+        self._say(changed, left, now)
+
+    def _last_stream(self, topic: int) -> bool:
+        """Nothing is owed any more to who is away; who waits to be known need not wait for that."""
+        self.lasting[topic] -= 1
+        if self.lasting[topic]:
+            return False
+        del self.lasting[topic]
+        self._refreshing[topic] = None
+        return True
 
     def unwanted(self, topic: int, now: float) -> None:
         """A publication came for a topic that nobody here wants any more."""
@@ -121,10 +139,18 @@ class Wants(Quiet):
     def _say(self, topics: Iterable[int], left: Iterable[int], now: float) -> None:
         if not self.membership.member or not self.membership.known_before:
             return
+        wanted = list(topics)
+        if self.lasting:
+            lasting = [topic for topic in wanted if topic in self.lasting]
+            wanted = [topic for topic in wanted if topic not in self.lasting]
+            self._say_all(lasting, (), True, now)
+        self._say_all(wanted, left, False, now)
+
+    def _say_all(self, topics: Iterable[int], left: Iterable[int], lasting: bool, now: float) -> None:
         me, each = self.membership.me, iter((*((t, True) for t in topics), *((t, False) for t in left)))
         while chunk := tuple(islice(each, CHUNK)):
             self._number += 1
-            member = Member(me.position, me.broker, me.incarnation, self._number)
+            member = Member(me.position, me.broker, me.incarnation, self._number, lasting)
             wanted = tuple(topic for topic, joins in chunk if joins)
             gone = tuple(topic for topic, joins in chunk if not joins)
             for topic, _ in chunk:
@@ -139,7 +165,7 @@ class Wants(Quiet):
 
     def take_over(self, before: Wants) -> None:
         """All that was wanted elsewhere, and who waits for it."""
-        self.subscribed = dict(before.subscribed)
+        self.subscribed, self.lasting = dict(before.subscribed), dict(before.lasting)
         self.known = dict.fromkeys(self.subscribed, False)
         self._waiting, before._waiting = before._waiting, {}
 
@@ -246,7 +272,7 @@ class Wants(Quiet):
     def _forget(self, topic: int, gone: MemberGone, now: float) -> None:
         known = self.roots.members(topic).get(gone.position)
         if known is not None and known.incarnation <= gone.incarnation:
-            self.roots.remove(topic, known.position, known.incarnation, known.number)
+            self.roots.lose(topic, known, now)
             self._answer(TopicKnown(known.number, known, (topic,), True, 0), now)
 
     def status(self) -> Status:

@@ -41,6 +41,8 @@ class Client(Session):
         "unrestricted",
     )
 
+    lasting = False  # whether it is owed what is published while this broker is away
+
     def __init__(self, core: Core, attach: Attach, drained: Callable[[Client], None], now: float) -> None:
         limits = core.settings.clients
         self.deliveries = Deliveries(attach.on_slow, limits.queue, limits.queue_bytes)

@@ -80,12 +80,12 @@ class StreamSession(Client):
     """Nobody is at the other end."""
 
     __slots__ = ("stream",)
+    lasting = True
 
-    def __init__(self, core: Core, journal: Journal, number: int, now: float) -> None:
+    def __init__(self, core: Core, journal: Journal, number: int, ordered: bool, now: float) -> None:
         name = f"stream {number} of {core.name}"
         attach = Attach(PROTOCOL_OLDEST, PROTOCOL, name, identify(name), 0, 1, 0, 0)
         super().__init__(core, attach, lambda client: None, now)
-        ordered = core.settings.overlay.ordered
         self.stream = self.deliveries = self.out = StreamDeliveries(journal, number, ordered)
         self.ended = True  # as a client; it is nobody's
         core.numbered[self.number] = self

@@ -46,18 +46,21 @@ class Streams(Quiet):
         self.touched: list[int] = []  # streams with more for their readers
         self.dirty: set[tuple[int, str]] = set()  # cursors that have moved since they were written
         self.on_end: list[Callable[[int], None]] = []
+        self.by_topic = False  # order is kept for each publisher and topic, not for a publisher
         journal.riding(self._cursors)
         journal.after_gather = self._gathered
 
     def attach(self, core: Core) -> None:
         self.core = core
+        # Whether the last number of a publisher tells what has come of it.
+        self.ordered = core.settings.overlay.ordered and not self.by_topic
 
     def start(self, now: float) -> None:
         """Before any neighbour is met: nobody may think that there is no subscriber here."""
         for number, stream in self.journal.contents.streams.items():
             self.ends[number] = stream.log.next
             self._subscribe(number, stream.body.filter, Gather(lambda gather, later: None), now)
-            if not self.core.settings.overlay.ordered:
+            if not self.ordered:
                 self._recall(number, stream)
         self.core.timers.at(now + SWEEP_S, self._sweep)
 
@@ -115,7 +118,7 @@ class Streams(Quiet):
         return contents.streams[number]
 
     def _subscribe(self, number: int, filter: Filter, gather: Gather, now: float) -> None:
-        session = StreamSession(self.core, self.journal, number, now)
+        session = StreamSession(self.core, self.journal, number, self.ordered, now)
         key = self.registry.subscribe(session, filter, LABEL, gather, now)
         session.subscriptions[LABEL] = key
         self.sessions[number] = (session, key)

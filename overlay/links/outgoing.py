@@ -95,6 +95,7 @@ class Outgoing:
         "ids",
         "limit",
         "next",
+        "on_cut",
         "queue",
         "received",
         "retained",
@@ -125,6 +126,7 @@ class Outgoing:
         self.cuts: list[Cut] = []  # reported by the peer, of what its mark has not passed yet
         self.counted = 0  # end of the last publications some record waits for
         self.undeliverable: Callable[[Publication], bool] | None = None  # of a lost one: all, or some
+        self.on_cut: Callable[[Publication, Names, int], None] | None = None  # by the peer: which, and why
 
     # --- the data path --------------------------------------------------------------------------
 
@@ -254,7 +256,15 @@ class Outgoing:
                     gone.setdefault(reason, []).append(publication)
             for reason, publications in gone.items():
                 wait.record.cuts += cuts_of(publications, reason)
+            if self.on_cut is not None and gone:
+                self._tell_cut(wait, named)
         return True
+
+    def _tell_cut(self, wait: Wait, named: CutIndex) -> None:
+        assert self.on_cut is not None
+        for publication, names in self.excluding(wait.first, wait.last):
+            if (reason := named.reason(publication)) is not None:
+                self.on_cut(publication, names, reason)
 
     # --- breaks ---------------------------------------------------------------------------------
 

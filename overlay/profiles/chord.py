@@ -33,21 +33,14 @@ from overlay.coordinate.reconfigure_commands import ReconfigureCommands
 from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.handover.handover import Handovers
-from overlay.journal.custody_limits import CustodyLimits
 from overlay.journal.holding import Holding
-from overlay.journal.journal import Journal, Opened
-from overlay.journal.no_streams import NoStreams
-from overlay.journal.stand_in import StandIns
+from overlay.journal.journal import Opened
+from overlay.journal.streams import Streams
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
 from overlay.profiles.start import Start
-from overlay.profiles.tree import handing_over
+from overlay.profiles.tree import REPLAY_S, durable, handing_over
 from overlay.settings import CoreSettings, PlacementSettings
-
-WITHOUT_STREAMS = (
-    "a ring keeps durable publications, but no durable subscriptions, groups or streams: "
-    "subscribe without them, or use a tree"
-)
 
 
 def chord_broker(
@@ -100,9 +93,12 @@ def chord_broker(
     if placing:
         listing.placement = placing[-1].status
         idle.reasons.append(placing[0].nodes)
-    on_disk = keeping(settings, opened, planes, router, readiness)
+    on_disk = keeping(settings, opened, planes, router, readiness, reports, addresses)
+    leaving.streams = next((one for one in on_disk if isinstance(one, Streams)), None)
     clients = (attachments, requests, *moving, *on_disk, *placing, leaving)
     core.assemble((*ring, census, *managing, *clients, commands, *answers))
+    for holding in [one for one in on_disk if isinstance(one, Holding)]:
+        holding.replay.first_s = REPLAY_S
     core.leave = leaving.leave
     core.drain = attachments.drain
     return core
@@ -114,14 +110,14 @@ def keeping(
     planes: Planes,
     router: ChordRouter,
     readiness: Readiness,
+    reports: Reports,
+    addresses: tuple[str, ...],
 ) -> tuple[Behaviour, ...]:
-    """Durable publications at their first broker. Streams would need roots that wait for their brokers."""
-    if opened is None:
-        return ()
-    journal = Journal(settings.journal, opened)
-    holding, stand_ins = Holding(journal, planes), StandIns(journal, router, readiness)
-    limits = CustodyLimits(journal, holding, stand_ins)
-    return journal, holding, stand_ins, limits, NoStreams(WITHOUT_STREAMS)
+    """Durable publications at their first broker, streams at their reader's."""
+    on_disk = durable(settings, opened, planes, router, readiness, reports, addresses)
+    for streams in [one for one in on_disk if isinstance(one, Streams)]:
+        streams.by_topic = True
+    return on_disk
 
 
 def placing_users(

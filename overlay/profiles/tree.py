@@ -53,6 +53,7 @@ from overlay.journal.journal import Journal, Opened
 from overlay.journal.last_values import LastValues
 from overlay.journal.readers import Readers
 from overlay.journal.stand_in import StandIns
+from overlay.journal.stranded import Entered
 from overlay.journal.streams import Streams
 from overlay.links.beside import BesideSessions
 from overlay.links.handshake import BACKEND, Handshake
@@ -121,7 +122,7 @@ class OverlayRouter(Registry, Router, Protocol):
 def durable(
     settings: CoreSettings,
     opened: Opened | None,
-    publications: Publications,
+    publications: Entered,
     router: OverlayRouter,
     readiness: Readiness,
     reports: Reports,

@@ -24,7 +24,16 @@ from grapevine.filters.evaluate import matches
 from grapevine.filters.normal import Value
 from grapevine.wire.chord import CHORD
 from grapevine.wire.identity import identify
-from grapevine.wire.messages import Batch, Hello, LaneBatch, LaneMarks, Marks, Ping, Publish
+from grapevine.wire.messages import (
+    CUT_LINK_LOST,
+    Batch,
+    Hello,
+    LaneBatch,
+    LaneMarks,
+    Marks,
+    Ping,
+    Publish,
+)
 from overlay.chord.membership import Membership
 from overlay.chord.path import ChordPath
 from overlay.chord.planes import Planes
@@ -34,6 +43,7 @@ from overlay.chord.wants import Wants
 from overlay.core import Core
 from overlay.settings import ChordSettings, CoreSettings, JournalSettings, OverlaySettings
 from tools.simulator.broker import BrokerHost
+from tools.simulator.clients import ClientHost
 from tools.simulator.faults import FaultPlan
 from tools.simulator.oracle import Oracle
 from tools.simulator.owed import Counted, Published
@@ -71,6 +81,12 @@ class RingOracle(Oracle):
 
     def order_of(self, record: Published) -> Hashable:
         return (record.life, self.topic(record.attributes))
+
+    def cut(self, client: ClientHost, first: int, last: int, reason: int) -> None:
+        """A durable publication is never given up because a link was lost (DP-D2)."""
+        super().cut(client, first, last, reason)
+        if client.durable and reason == CUT_LINK_LOST:
+            self.violation(f"{client.name}'s durable publications {first} to {last} were cut")
 
     def topic(self, attributes: Mapping[str, Value]) -> str | None:
         found = topic_of(attributes, self.terms)

@@ -8,7 +8,7 @@ when the world is at rest, and judged like deliveries. A broker that starts with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -88,18 +88,20 @@ class StreamWatch:
             for offset, number in self._given[place].items():
                 if offset < needed:  # it was there, and is acknowledged
                     self.oracle.in_stream(known, number)
-            order: dict[tuple[int, int], int] = {}
+            order: dict[Hashable, int] = {}
             had: set[tuple[int, int, int]] = set()
             for offset, publication in self._contents(journal, stream.log.pieces(1, stream.log.next)):
                 self._check(place, offset, publication)
                 source = (publication.publisher, publication.incarnation)
                 if (*source, publication.sequence) in had:
                     self.oracle.violation(f"{place} has {publication.sequence} twice")
-                if self.oracle.ordered and publication.sequence < order.get(source, 0):
+                number = _number(publication.payload)[0]
+                ordered_by = self.oracle.order_of(self.oracle.publications[number])
+                if self.oracle.ordered and publication.sequence < order.get(ordered_by, 0):
                     self.oracle.violation(f"{place} has {publication.sequence} out of order")
                 had.add((*source, publication.sequence))
-                order[source] = publication.sequence
-                self.oracle.in_stream(known, _number(publication.payload)[0])
+                order[ordered_by] = publication.sequence
+                self.oracle.in_stream(known, number)
 
     def _contents(
         self, journal: Journal, pieces: Iterable[tuple[int, int, int]]

@@ -25,12 +25,14 @@ class RingNode(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Of a topic: a node that has subscribers. `number` is that of its last word about it."""
+    """Of a topic: a node that has subscribers. `number` is that of its last word about it. With streams it is
+    `lasting`: it is owed what is published while it is away."""
 
     position: Id
     broker: Id
     incarnation: Id
     number: Count = 0
+    lasting: bool = False
 
 
 Members: TypeAlias = Annotated[tuple[Member, ...], msgspec.Meta(max_length=RING_NODES)]

@@ -100,6 +100,7 @@ DURABLE, TRACED = 1, 2
 EXTENDED = 4  # `extension` holds at least one block
 REPLAYED = 32  # by its first broker, after everything older of its publisher that is not settled
 ASKS = 16  # a request: its publisher wants to hear at once if nobody is there to answer
+OLDEST = 64  # on a ring: of what its first broker replays of this topic, the first
 RESENT = 8  # sent again after a break: route as new, a duplicate only at a local delivery
 
 
