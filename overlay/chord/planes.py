@@ -34,6 +34,7 @@ from overlay.data.client import Client
 from overlay.data.duplicates import Source
 from overlay.data.local import LocalSubscriptions
 from overlay.data.path import Keep
+from overlay.links.incoming import Incoming
 from overlay.links.lane import Lane
 from overlay.links.session import Session
 from overlay.links.settling import Settling
@@ -172,7 +173,7 @@ class Planes(Quiet):
         """Or if its session was given up meanwhile: then nobody waits for its marks, and whoever publishes in
         its name sends all again that is not settled."""
         epoch, mark = self._marks.get(client, (0, 0))
-        if mark and not client.lost and client.epoch == epoch and client.incoming.settled < mark:
+        if mark and not client.lost and client.epoch == epoch and _under_way(client.incoming, mark):
             return False
         self._marks.pop(client, None)
         return True
@@ -317,6 +318,19 @@ class Planes(Quiet):
     def unsubscribe(self, topics: Iterable[int], now: float, lasting: bool = False) -> None:
         for plane in self._begun():
             plane.wants.unsubscribe(topics, now, lasting)
+
+
+def _under_way(incoming: Incoming, mark: int) -> bool:
+    """Whether some of what came up to there is. What is kept until somebody is back is not: that one may have
+    to wait for the end of the reconfiguration."""
+    if incoming.settled >= mark:
+        return False
+    for record in incoming.records:
+        if record.pending and not record.parked:
+            return True
+        if record.last >= mark:
+            break
+    return False
 
 
 def _after(count: int, call: Callable[[float], None]) -> Callable[[], Callable[[float], None]]:

@@ -49,6 +49,10 @@ class HeldSettling(Settling):
         self.stranded = False
         self.unwritten: list[Publication] = []  # what of it goes to disk and is not there yet
 
+    @property
+    def parked(self) -> bool:  # type: ignore[override]
+        return self.stranded and not self.holding.replay.under_way(self.source)
+
     def release(self) -> None:
         if self.pending == 1 and any(cut.reason == CUT_LINK_LOST for cut in self.cuts):
             self.cuts = [cut for cut in self.cuts if cut.reason != CUT_LINK_LOST]

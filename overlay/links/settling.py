@@ -29,6 +29,7 @@ class Settling:
         self.pending = 0
         self.cuts: list[Cut] = []
 
+    parked = False  # whether nothing of it is under way, and it only waits to be sent again
     lasting = False  # whether what waits under it goes on although who sent it is gone
 
     @property
