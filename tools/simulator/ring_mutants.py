@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from grapevine.wire.chord import Member
 from grapevine.wire.messages import Marks, Publication
+from overlay.chord.behind import Behind
 from overlay.chord.contacts import RingPeer
 from overlay.chord.founding import Founding
 from overlay.chord.holders import Holders
 from overlay.chord.path import ChordPath
 from overlay.chord.roots import Roots
 from overlay.chord.ways import Way
+from overlay.core import Core
+from overlay.journal.streams import Streams
 from overlay.links.lane import Lane, share
 from overlay.links.session import Remote, Session
 
@@ -67,13 +71,13 @@ def _nobody_known() -> list[Replacement]:
 
 def _order_of_lanes() -> list[Replacement]:
     """What goes another way takes the lane of the hop that was lost, not the one that it came by."""
-    real = ChordPath._down
+    real = ChordPath.down
 
     def down(self: ChordPath, run: list[Publication], targets: Any, came: int, *rest: Any) -> list[Lane]:
         resent = came == 2 and self.core.random.random() < 0.5
         return real(self, run, targets, 3 if resent else came, *rest)
 
-    return [(ChordPath, "_down", down)]
+    return [(ChordPath, "down", down)]
 
 
 def _one_lane() -> list[Replacement]:
@@ -96,6 +100,31 @@ def _one_lane() -> list[Replacement]:
     return [(Session, "flowing", property(flowing)), (Lane, "take_marks", take_marks)]  # type: ignore[list-item]
 
 
+def _stream_forgotten() -> list[Replacement]:
+    """A root forgets a member with streams like any other that cannot be reached."""
+
+    def lose(self: Roots, key: int, member: Member, now: float) -> None:
+        self.remove(key, member.position, member.incarnation, member.number)
+
+    return [(Roots, "lose", lose)]
+
+
+def _newer_first() -> list[Replacement]:
+    """Who lacks a durable publication gets newer ones of that publisher and topic before it."""
+    return [(Behind, "_miss", lambda self, key, missed, now: None)]
+
+
+def _stream_by_publisher() -> list[Replacement]:
+    """A stream takes what comes behind a newer one of its publisher for a duplicate, of whatever topic."""
+    real = Streams.attach
+
+    def attach(self: Streams, core: Core) -> None:
+        self.by_topic = False
+        real(self, core)
+
+    return [(Streams, "attach", attach)]
+
+
 RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "ring-one-lane": _one_lane,
     "ring-way-not-settled": _way_not_settled,
@@ -104,4 +133,7 @@ RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "ring-founding-told-once": _founding_told_once,
     "ring-nobody-known": _nobody_known,
     "ring-lane-changed": _order_of_lanes,
+    "ring-stream-forgotten": _stream_forgotten,
+    "ring-newer-first": _newer_first,
+    "ring-stream-by-publisher": _stream_by_publisher,
 }
