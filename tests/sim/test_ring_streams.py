@@ -1,0 +1,127 @@
+"""Durable subscriptions on a ring whose brokers go away and come back."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.sim.stories import Story
+from tools.simulator.mutants import mutated
+from tools.simulator.scenario import Brokers, Clients, Durable, Faults, find
+from tools.simulator.simulation import Simulation
+
+HOME, SENDERS, OTHER = 2, 5, 6
+
+
+class RingStory(Story):
+    """Seven brokers on a ring; a stream at b2, a durable publisher at b5, an ordinary subscriber at b6."""
+
+    def __init__(self, wanted: str = "topic = 'a'") -> None:
+        calm = find("chord-calm")
+        scenario = replace(
+            calm,
+            brokers=Brokers(overlay="chord", count=7, seeds=4),
+            clients=Clients(publishers=0, subscribers=0),
+            faults=Faults(),
+            durable=Durable(),
+            chord=replace(calm.chord, lost_after_s=2.0, refresh_s=2.0),
+            links=replace(calm.links, lost_after_s=3.0),
+        )
+        Simulation.__init__(self, scenario, 0)
+        for broker in self.brokers:
+            broker.start()
+        self.wait(lambda: all(core.ready for core in self.cores()))
+        self.sender = self.publisher("sender", SENDERS, filter="exists topic")
+        self.sender.durable = True
+        self.client("reader", HOME, stream=wanted)
+        self.other = self.client("other", OTHER)
+        confirmed = self.subscribe(self.other, wanted)
+        self.wait(lambda: confirmed.confirmed and bool(self.oracle.streams.counted()))
+
+    def publish(self, numbers: range, topics: str = "a", every_s: float = 0.0) -> None:
+        for x in numbers:
+            self.sender.publish({"topic": topics[x % len(topics)], "x": x})
+            if every_s:
+                self.run_for(every_s)
+
+    def restart_home(self, after_s: float) -> None:
+        home = self.brokers[HOME]
+        self.crash(home)
+        self.world.after(after_s, lambda _: home.start(), None)
+
+
+def test_a_stream_is_owed_what_is_published_while_its_broker_is_away() -> None:
+    """Longer than roots wait for any other member; the others go on meanwhile."""
+    story = RingStory()
+    story.publish(range(1, 6))
+    story.wait(lambda: story.sender.idle)
+    story.restart_home(15.0)
+    story.run_for(6.0)
+    story.publish(range(6, 11))
+    story.wait(lambda: story.received(story.other) == list(range(1, 11)), 6.0)
+    story.run_for(4.0)
+    assert not story.sender.idle
+    story.wait(lambda: story.sender.idle)
+    assert story.in_stream() == list(range(1, 11))
+    assert not story.judged()
+
+
+def test_if_its_root_forgets_it_it_misses_them() -> None:
+    with mutated("ring-stream-forgotten"), pytest.raises(AssertionError):
+        test_a_stream_is_owed_what_is_published_while_its_broker_is_away()
+
+
+@pytest.mark.parametrize("away_s", [1.0, 4.0, 6.0])
+def test_what_was_on_its_way_when_an_older_one_was_cut_comes_after_it(away_s: float) -> None:
+    """A publication is cut because its stream's broker is away; newer ones find it back."""
+    story = RingStory()
+    story.publish(range(1, 41), every_s=0.05)
+    story.restart_home(away_s)
+    story.publish(range(41, 401), every_s=0.03)
+    story.wait(lambda: story.sender.idle)
+    assert story.in_stream() == list(range(1, 401))
+    assert story.received(story.other) == list(range(1, 401))
+    assert not story.judged()
+
+
+def test_if_they_come_first_it_is_taken_for_a_duplicate() -> None:
+    with mutated("ring-newer-first"), pytest.raises(AssertionError):
+        test_what_was_on_its_way_when_an_older_one_was_cut_comes_after_it(6.0)
+
+
+def test_who_is_gone_for_good_is_waited_for_by_nobody() -> None:
+    """After ten times links.lost_after_s, as on a tree."""
+    story = RingStory()
+    story.crash(story.brokers[HOME])
+    story.run_for(6.0)
+    story.publish(range(1, 6))
+    story.run_for(20.0)
+    assert not story.sender.idle
+    story.wait(lambda: story.sender.idle, 60.0)
+    assert story.received(story.other) == [1, 2, 3, 4, 5]
+
+
+def test_a_stream_of_two_topics_takes_each_in_its_order() -> None:
+    """Two topics of a publisher have two roots: a later one of the first may come before an earlier one of
+    the second."""
+    story = RingStory("topic in ('a', 'b', 'c', 'd')")
+    story.publish(range(1, 81), "abcd", every_s=0.005)
+    story.wait(lambda: story.sender.idle)
+    assert sorted(story.in_stream()) == list(range(1, 81))
+    assert not story.judged()
+
+
+def test_by_the_last_number_of_the_publisher_some_would_be_duplicates() -> None:
+    with mutated("ring-stream-by-publisher"), pytest.raises(AssertionError):
+        test_a_stream_of_two_topics_takes_each_in_its_order()
+
+
+def test_a_broker_with_streams_does_not_leave() -> None:
+    story = RingStory()
+    home = story.brokers[HOME]
+    home.leave()
+    story.run_for(5.0)
+    assert home.core is not None and not home.core.leaving
+    story.publish(range(1, 4))
+    story.wait(lambda: story.sender.idle)
+    assert story.in_stream() == [1, 2, 3]
