@@ -1,9 +1,9 @@
 """Sessions between the brokers of a ring: dialled when a node is wanted, given up when it is dead.
 
-One session for each pair carries everything. Who dialled it dials it again when its link breaks; after
-`chord.lost_after_s` without a link it is lost, and the node with it. A broker that has restarted is another
-node: what was under way to the old one is not for the new one, so the old session is lost when the new one
-comes. A session that nobody needs any more is closed (idle.py).
+One session for each pair carries everything. Who dialled it dials it again when its link breaks, and the
+other side if that one does not come; after `chord.lost_after_s` without a link it is lost, and the node with
+it. A broker that has restarted is another node: what was under way to the old one is not for the new one, so
+the old session is lost when the new one comes. A session that nobody needs any more is closed (idle.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from overlay.links.members import Members
 from overlay.links.session import Kind, Link, Remote, Session
 from overlay.settings import ChordSettings
 
+UNANSWERED = 1.2  # times greet_s: a dial that nobody answers is given up before
 LIVES = 16  # bits of a node's incarnation for the lives of one process on the ring
 
 
@@ -96,6 +97,10 @@ class RingContacts(Quiet):
 
     def connected(self, node: RingNode) -> bool:
         return self.session(node) is not None
+
+    def linked(self, node: RingNode) -> bool:
+        found = self.session(node)
+        return found is not None and found.link is not None
 
     def dead(self, node: RingNode) -> bool:
         found = self.core.peers.get(node.broker)
@@ -189,8 +194,19 @@ class RingContacts(Quiet):
         self._failing.pop(session.id, None)
 
     def link_down(self, session: Session, now: float) -> None:
-        if isinstance(session, RingPeer) and session.dialled:
+        if not isinstance(session, RingPeer):
+            return
+        if session.dialled:
             self._later(session.addresses, now)
+        else:
+            pause_s = UNANSWERED * self.core.settings.links.greet_s
+            self.core.timers.at(now + pause_s, lambda later: self._instead(session, later))
+
+    def _instead(self, session: RingPeer, now: float) -> None:
+        """Who dialled it does not come. Perhaps it had given that dial up before we answered, and takes us
+        for who has dialled."""
+        if session.link is None and not session.lost and not session.idle:
+            self._dial(session.addresses, now)
 
     def link_losing(self, session: Session, now: float) -> None:
         """Nobody counts on it any more when what was under way is taken back."""

@@ -2,7 +2,8 @@
 
 Something that is to outlive the root, a member's confirmation or an arc on its way, waits until all of them
 have answered. A holder that changes, or whose link broke, is told everything anew; one that is a holder no
-longer is told that too, so that no old copy is ever used.
+longer is told that too, so that no old copy is ever used, but not before who comes in its place has answered:
+a root that died then would have fewer copies than it is promised.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Holders:
         self.source = source
         self.nodes: dict[RingNode, int] = {}  # the last number sent to each; 0: all of it is to be sent
         self.acknowledged: dict[RingNode, int] = {}  # the last one that each has answered
+        self.retiring: list[RingNode] = []  # of them: who is a holder until its successor has everything
         self._pending: list[Pending] = []
         self._number = 0
 
@@ -83,14 +85,31 @@ class Holders:
         wanted = self.membership.successors[: self.membership.settings.copies]
         if self.source.begin is None:
             wanted = ()
-        for node in [one for one in self.nodes if one not in wanted]:
-            del self.nodes[node]
-            self.acknowledged.pop(node, None)
-            self.contacts.tell(node, self._void())
-        for node in wanted:
+        self.retiring = [one for one in self.nodes if one not in wanted]
+        self._dismiss_cut_off()
+        for node in (*wanted, *self.retiring):
             if not self.nodes.get(node):
                 self.sync(node)
         self._check(now)
+
+    def _dismiss_cut_off(self) -> None:
+        """Whoever cannot be told any more has an old copy."""
+        for node in [one for one in self.retiring if not self.contacts.linked(one)]:
+            self._dismiss(node)
+
+    def _dismiss(self, node: RingNode) -> None:
+        self.retiring.remove(node)
+        del self.nodes[node]
+        self.acknowledged.pop(node, None)
+        self.contacts.tell(node, self._void())
+
+    def _relieve(self) -> None:
+        """Those in whose place others are go when these have everything: we may die before."""
+        self._dismiss_cut_off()
+        staying = [node for node in self.nodes if node not in self.retiring]
+        if all(0 < self.nodes[node] <= self.acknowledged.get(node, 0) for node in staying):
+            for node in list(self.retiring):
+                self._dismiss(node)
 
     def link_up(self, session: Session) -> None:
         """What was on its way when a link broke may be lost."""
@@ -111,6 +130,7 @@ class Holders:
 
     def clear(self) -> None:
         self.nodes.clear()
+        self.retiring.clear()
         self.acknowledged.clear()
         self._pending.clear()
 
@@ -135,6 +155,8 @@ class Holders:
         self._check(now)
 
     def _check(self, now: float) -> None:
+        if self.retiring:
+            self._relieve()
         for pending in self._pending:
             for node in [one for one in pending.waits if one not in self.nodes]:
                 del pending.waits[node]

@@ -126,6 +126,11 @@ class Roots(Quiet):
             yield self.left_to
         yield from self.copies
 
+    @property
+    def last_to_know(self) -> bool:
+        """Whether we have the copy of a root that may be dead: others who had it may be gone."""
+        return any(not self.contacts.linked(node) for node, copy in self.copies.items() if copy.complete)
+
     def link_up(self, session: Session, now: float) -> None:
         self.holders.link_up(session)
 
