@@ -45,6 +45,9 @@ from overlay.core import Core
 from overlay.links.session import Session
 
 
+NEAR = 2  # times only those on our list are asked for what we were
+
+
 class Roots(Quiet):
     name = "topics"
 
@@ -65,6 +68,7 @@ class Roots(Quiet):
         self.drain: Callable[[Callable[[int], bool], Callable[[float], None]], None]  # set by the path
         self._taking: dict[int, Topics] = {}
         self._number = 0
+        self._orphaned = 0  # times we were told that nobody has what we were
         self._asked_early: tuple[Session, ArcAsk] | None = None
         self._left: Callable[[float], None] | None = None
         membership.on_formed.append(self._formed)
@@ -350,9 +354,14 @@ class Roots(Quiet):
 
     def _ask_holders(self) -> None:
         """Brokers have come behind us since we, in our last life, had copied to our successors: those further
-        behind may have our copy."""
+        behind may have our copy. If nobody on our list has, others are asked too."""
+        ask = ArcAsk(self.membership.me, False, True)
+        self._orphaned += 1
+        if self._orphaned > NEAR:
+            self.core.tell(ask, *self.core.peers.values())
+            return
         for node in self.membership.successors[1:]:
-            self.contacts.tell(node, ArcAsk(self.membership.me, False, True))
+            self.contacts.tell(node, ask)
 
     def _give_copy(self, session: Session, node: RingNode) -> None:
         """To the broker itself, in its next life: nobody else is the root there."""
