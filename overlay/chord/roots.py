@@ -44,7 +44,6 @@ from overlay.chord.ring import between, owns
 from overlay.core import Core
 from overlay.links.session import Session
 
-
 NEAR = 2  # times only those on our list are asked for what we were
 
 
