@@ -48,7 +48,7 @@ class Adopting(Quiet):
 
     def restore(self, rows: Mapping[str, bytes]) -> None:
         if (kept := rows.get("ids")) is not None:
-            self._written = msgspec.json.decode(kept, type=tuple[int, ...])
+            self._written = self.cluster.known_before = msgspec.json.decode(kept, type=tuple[int, ...])
             self._await(*self._written)
 
     def _met(self, member: Member, now: float) -> None:

@@ -8,6 +8,8 @@
 * A dispatcher is ready when it has met every member that anybody it met knows, and every dispatcher has
   acknowledged that it serves: from then on these believe no answer that lacks its subscriptions. Of two that
   come at the same time the second to meet a common member hears of the first there.
+* One that starts again waits for the dispatchers that it knew, too, whoever calls them dead: until these have
+  given its earlier life up, what they confirm counts here (DECISIONS 11).
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from overlay.onehop.segments import SegmentTable, is_gone
 
 DEAD_DIALS = 8  # one in so many
 KEPT = 64  # addresses of members that outlive a restart
+SILENT = 4  # times ping_s: by then a link whose other end has gone is down
 Heard = Callable[[Member, float], None]
 
 
@@ -70,6 +73,8 @@ class Cluster(Quiet):
         self._tick = 0
         self._written: tuple[str, ...] = ()
         self._left: tuple[Entry, ...] = ()  # dispatchers, as written
+        self.known_before: tuple[int, ...] = ()  # dispatchers, to an earlier life; set by Adopting
+        self._given_up_at = 0.0  # when they have given that up, at the latest
         self._stamps = count(1)
 
     def attach(self, core: Core) -> None:
@@ -101,6 +106,8 @@ class Cluster(Quiet):
     def start(self, now: float) -> None:
         self.itself.entry = self.own
         self.itself.ask = self.ask
+        links = self.core.settings.links
+        self._given_up_at = now + links.lost_after_s + SILENT * links.ping_s
         self._seeds = self.seeds()
         for heard in self.met:
             heard(self.itself, now)
@@ -337,6 +344,8 @@ class Cluster(Quiet):
                 found = self.get(entry.owner)
                 if found is None or not found.reachable or not found.tabled:
                     return
+        if now < self._given_up_at and not all(map(self._is_known_again, self.known_before)):
+            return
         if not self._reported_serving:
             self._reported_serving = True
             self.change(replace(self.own, state=SERVING), now)
@@ -347,6 +356,13 @@ class Cluster(Quiet):
                 self.ask_to_acknowledge(member)
         if not waiting:
             self.readiness.become_ready(self.core, now)
+
+    def _is_known_again(self, dispatcher: int) -> bool:
+        """Met, or it has left."""
+        entry, member = self.table.entries.get(dispatcher), self.get(dispatcher)
+        if entry is not None and entry.state == LEFT:
+            return True
+        return member is not None and member.reachable and member.tabled
 
     def status(self) -> Status:
         return {

@@ -135,3 +135,25 @@ def test_what_is_spare_no_longer_is_taken_back() -> None:
     placed = behaviour(story.core(2), Placing)
     assert [mine.holders for mine in placed.subscriptions.values()] == [{story.core(0).id}]
     assert placed.status()["copies_each"] == 1.0
+
+
+def test_who_restarts_among_members_that_hold_the_others_dead_waits_for_them() -> None:
+    """b1 was cut off and holds all others dead. b3 starts again beside it, and believed that nobody else was
+    there, while b2 still held its session: what b2 confirmed meanwhile counted there (seed 97 of faults)."""
+    story = ClusterStory(2, 2).begin()
+    reader, publisher = story.client("reader", 2), story.publisher("publisher", 3)
+    story.wait(lambda: reader.idle)
+    story.wall(story.brokers[1], seconds=8.5)
+    story.run_for(8.0)
+    story.crash(story.brokers[3])
+    story.wall(story.brokers[1], story.brokers[3], publisher, seconds=20.0)
+    story.brokers[3].start()
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed, 4.0)
+    story.wait(lambda: story.core(3).ready and publisher.idle, 15.0)
+    publisher.publish({"x": 1})
+    story.wait(lambda: publisher.idle)
+    story.run_for(20.0)
+    publisher.publish({"x": 2})
+    story.wait(lambda: publisher.idle)
+    assert story.received(reader) == [2] and not story.judged()
