@@ -221,6 +221,7 @@ class Receiver:
                 self._answer(door, identity, _RESET)
             return None
         descriptor = int(frame.get("__fd"))
+        door.read_monitor()  # who had this descriptor before has ended by now, and that is not this one's end
         if self.wires.full or descriptor in door.ended:
             self.refused["connections" if self.wires.full else "ended"] += 1
             return None

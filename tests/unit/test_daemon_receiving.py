@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from random import Random
 
@@ -107,6 +108,35 @@ def test_a_descriptor_used_again_means_that_its_wire_is_gone(entrance: Entrance)
     assert [wire.number for wire in entrance.door.gone] == [first]
     entrance.receiver.drain_door(entrance.door, 1.0)
     assert set(entrance.core.links) == {second}
+
+
+class Monitor:
+    """Has these events to read, of (event, descriptor)."""
+
+    def __init__(self, *events: tuple[int, int]) -> None:
+        self._events = list(events)
+
+    def recv_multipart(self, flags: int) -> list[bytes]:
+        if not self._events:
+            raise zmq.Again
+        event, descriptor = self._events.pop(0)
+        return [event.to_bytes(2, sys.byteorder) + descriptor.to_bytes(4, sys.byteorder)]
+
+
+def test_who_was_accepted_after_another_one_ended_is_greeted(entrance: Entrance) -> None:
+    """Its first word is read before the monitor, which has its beginning to tell."""
+    entrance.door.ended.add(9)
+    entrance.door.monitor = Monitor((zmq.EVENT_ACCEPTED, 9))  # type: ignore[assignment]
+    assert entrance.comes(b"live", "one", GREETING, descriptor=9) != 0
+
+
+def test_the_end_of_who_had_its_descriptor_before_is_not_its_own(entrance: Entrance) -> None:
+    entrance.door.monitor = Monitor(  # type: ignore[assignment]
+        (zmq.EVENT_DISCONNECTED, 9), (zmq.EVENT_ACCEPTED, 9)
+    )
+    number = entrance.comes(b"live", "one", GREETING, descriptor=9)
+    entrance.receiver.hear_endings(entrance.door, 1.0)
+    assert number in entrance.core.links
 
 
 def test_connections_are_limited(entrance: Entrance) -> None:
