@@ -43,11 +43,10 @@ class Growing:
 
     def add(self, runs: Runs) -> None:
         content = bytearray()
-        for be, rows in runs:
-            body = _encode(rows)
-            entry = (self.size + len(content), len(body), len(rows), sum(map(len, rows)))
-            self.index.setdefault(be, []).append(entry)
-            content += body
+        for run in runs:
+            entry = (self.size + len(content), len(run.body), run.rows, run.size)
+            self.index.setdefault(run.be, []).append(entry)
+            content += run.body
         self.write(bytes(content))
         self.pieces += 1
 

@@ -50,7 +50,7 @@ def opened(name: str, master: str | None = None, **settings: object) -> Iterator
             ship(spark)
         yield spark
     finally:
-        if not before:
+        if not before and java_ended(spark) is None:
             spark.stop()
 
 
@@ -59,6 +59,13 @@ def running() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
+
+
+def java_ended(spark: SparkSession) -> int | None:
+    """The exit code of the Java process that this one has started; None while it runs, or is not ours."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    code: int | None = None if process is None else process.poll()
+    return code
 
 
 def activate(spark: SparkSession) -> None:

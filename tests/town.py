@@ -24,6 +24,7 @@ from grapevine.wire.driving import (
     Sets,
     SetsAsk,
     encode_body,
+    run_of,
 )
 from grapevine.wire.driving import decode_body as body_of
 from grapevine.wire.messages import Detach, Message
@@ -284,7 +285,7 @@ class Town:
                 msgspec.msgpack.encode((plan.at, {"id": i})) for i in ids if i > low for _ in range(rows)
             ]
             if found:
-                runs.append((be, found))
+                runs.append(run_of(be, found))
         assert self.ask("put", Put(lease, "Near", version, plan.execution, 7, 0, runs)).outcome == "done"
         if commit:
             assert self.ask("commit", Commit(lease, "Near", version, plan.execution, 7, 1)).outcome == "done"

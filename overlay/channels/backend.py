@@ -15,6 +15,7 @@ import msgspec
 from grapevine.errors import ChannelError, ParameterError
 from grapevine.wire.catalog import Channel
 from grapevine.wire.channels import (
+    WHOLE,
     BackendSubscribe,
     BackendSubscribed,
     BackendUnsubscribe,
@@ -25,6 +26,7 @@ from grapevine.wire.channels import (
     Pull,
     Pulled,
     execution_of,
+    in_whole,
     position,
 )
 from grapevine.wire.driving import STATE, Plan
@@ -33,7 +35,7 @@ from grapevine.wire.parameters import ParameterValue, canonical, read_canonical,
 from overlay.behaviour import Quiet, Status
 from overlay.channels.executions import store_name
 from overlay.channels.interest import BackendSubscription
-from overlay.channels.results import ResultsError
+from overlay.channels.results import ResultsError, whole_result
 from overlay.channels.sessions import BackendSession, Handlers, Inside
 from overlay.channels.store import Store
 from overlay.core import Core
@@ -62,6 +64,8 @@ class BackEnd(Quiet):
         self._carried: dict[int, set[int]] = {}  # by broker: sets of a new version, not asked for yet
         self._damaged: set[str] = set()  # what was noted already
         self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
+        # The last one that was asked for, by (where, execution, id).
+        self._whole: tuple[tuple[str, int, int], list[bytes]] = (("", 0, 0), [])
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -233,14 +237,22 @@ class BackEnd(Quiet):
         elif cursor is not None:
             after = cursor.position
         else:
-            return fresh, 0
+            return self._first(channel, known, fresh), 0
         after = min(after, fresh)
         oldest = next((execution for _, execution, _ in self._executions(known)), executed + 1)
-        lost = max(oldest - execution_of(after) - 1, 0)
+        lost = max(oldest - execution_of(after) - (not in_whole(after)), 0)
         if lost:
-            return position(oldest - 1), lost
+            return self._first(channel, known, position(oldest - 1)), lost
         # Nobody wanted the set for a while: these ran without it.
         return after, max(known.kept.first - execution_of(after) - 1, 0)
+
+    def _first(self, channel: Channel, known: BackendSubscription, fresh: int) -> int:
+        """Where one begins that nothing is known of. Changes mean nothing without what they change: it gets
+        the whole result, unless the set's first execution is yet to come and brings it."""
+        executed = self._executed(channel.name)
+        if channel.new or known.kept.first > executed:
+            return fresh
+        return position(executed, WHOLE)
 
     def on_unsubscribe(self, session: Session, message: BackendUnsubscribe, now: float) -> None:
         be = message.be
@@ -309,7 +321,10 @@ class BackEnd(Quiet):
             if looked_at >= EXECUTIONS_IN_ONE:
                 return found, max(after, position(execution - 1)), size
             looked_at += 1
-            for number, row in enumerate(self._rows(store, execution, at_the_time), 1):
+            whole = in_whole(after) and execution == execution_of(after)
+            read = self._whole_rows if whole else self._rows
+            rows = enumerate(read(store, execution, at_the_time), WHOLE + 1 if whole else 1)
+            for number, row in rows:
                 at = position(execution, number)
                 if at <= after:
                     continue
@@ -318,6 +333,14 @@ class BackEnd(Quiet):
                 found.append((at, row))
                 size += len(row)
         return found, max(after, position(up_to)), size
+
+    def _whole_rows(self, store: str, execution: int, be: int) -> list[bytes]:
+        """The result of the set as the execution left it; who pulls it in pieces asks again and again."""
+        key = (store, execution, be)
+        if self._whole[0] != key:
+            at = self.store.executions.times.get(store, {}).get(execution, 0.0)
+            self._whole = (key, whole_result(self._rows(store, execution, STATE), be, at))
+        return self._whole[1]
 
     def _rows(self, store: str, execution: int, be: int) -> list[bytes]:
         """A file that cannot be read costs its execution and nothing else."""

@@ -31,6 +31,7 @@ from grapevine.wire.driving import (
     StateAsk,
     decode_body,
     encode_body,
+    is_plausible,
 )
 from overlay.behaviour import Quiet, Status
 from overlay.channels.backend import BackEnd
@@ -73,6 +74,7 @@ class DriverDesk(Quiet):
             "put": (Put, self._put),
             "commit": (Commit, self._commit),
             "failed": (Failed, self._failed),
+            "end": (Serve, self._end),
         }
 
     def attach(self, core: Core) -> None:
@@ -113,6 +115,15 @@ class DriverDesk(Quiet):
         self.until = now + LEASE_S
         self.core.timers.at(self.until, self._ended)
         return Serving(self.lease, self.store.catalog.generation)
+
+    def _end(self, ask: Serve, now: float) -> bool:
+        """The driver goes; what it may still have under way is not taken."""
+        if self.driver != f"{ask.driver}/{ask.incarnation}":
+            return False
+        self.until = now
+        self.lease += 1
+        self._ended(now)
+        return True
 
     def _ended(self, now: float) -> None:
         if self.driver and now >= self.until:
@@ -187,6 +198,8 @@ class DriverDesk(Quiet):
         plan = self.store.executions.plans.get(put.channel)
         if plan is None or (plan.version, plan.execution) != (put.version, put.execution):
             raise Refused("again", "this execution is not planned, or is committed already")
+        if not all(map(is_plausible, put.runs)):
+            raise Refused("usage", "these are no rows")
         store = store_name(put.channel, put.version)
         self.store.results.put(store, put.execution, put.attempt, put.piece, put.runs)
         return True

@@ -17,7 +17,7 @@ from grapevine.filters.normal import NOTHING, Filter, Op, Predicate
 from grapevine.wire import decode_attributes
 from grapevine.wire.catalog import Channel, Comparison, Dataset, Direct, Term
 from grapevine.wire.columns import column_value
-from grapevine.wire.driving import FedRow, Plan
+from grapevine.wire.driving import FedRow, Plan, run_of
 from grapevine.wire.parameters import read_canonical
 from matching.interface import Matcher
 from overlay.behaviour import Quiet, Status
@@ -111,7 +111,7 @@ class DirectChannels(Quiet):
                     for number in matched:
                         found.setdefault(sets.bes[number], []).append(packed)
             after = rows[-1].position
-        return sorted(found.items())
+        return [run_of(be, rows) for be, rows in sorted(found.items())]
 
     def _sets_of(self, channel: Channel, direct: Direct, plan: Plan) -> Sets:
         known = self._sets.get(channel.name)

@@ -30,6 +30,8 @@ from grapevine.wire.channels import (
     Pulled,
     SubscribeChannel,
     UnsubscribeChannel,
+    execution_of,
+    in_whole,
     position,
 )
 from grapevine.wire.messages import GoAway, Message
@@ -263,7 +265,7 @@ class FrontEnd(Quiet):
             wanted = self.wanted[fe.be] = Wanted(message.executed)
         wanted.fes[fe] = None
         wanted.executed = max(wanted.executed, message.executed)
-        self.cache.begin(fe.be, fe.sent)
+        self.cache.begin(fe.be, position(execution_of(fe.sent)) if in_whole(fe.sent) else fe.sent)
         self.core.tell(
             ChannelState(fe.number, "confirmed", message.after, message.lost, message.parameters), fe.client
         )
@@ -379,13 +381,14 @@ class FrontEnd(Quiet):
         if wanted is None or not fe.served:
             return
         held = self.cache.held[fe.be]
-        while held.begin <= fe.sent < held.through and fe.room > 0:
+        whole = in_whole(fe.sent)  # that is nobody else's
+        while not whole and held.begin <= fe.sent < held.through and fe.room > 0:
             rows, through = held.after(fe.sent, fe.room)
             self._push(fe, rows, through)
         due = position(wanted.executed)
         if fe.sent >= due or fe.room <= 0 or self.backend is None:
             return
-        if fe.sent < held.begin:
+        if whole or fe.sent < held.begin:
             self._pull_own(fe, wanted.executed)
         elif fe.sent >= held.through and not wanted.pulling:
             if held.through < fe.sent:  # what nobody here needs is not pulled

@@ -12,10 +12,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-Runs: TypeAlias = list[tuple[int, list[bytes]]]  # (back-end subscription, its rows), each in order
+from grapevine.wire.driving import Run, rows_of
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Runs)
+Runs: TypeAlias = list[Run]
 
 
 class ResultsError(Exception):
@@ -27,16 +26,18 @@ class Extent(NamedTuple):
     size: int  # bytes
 
 
-def pack(runs: Runs) -> bytes:
-    return _encoder.encode(runs)
+_of_set = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
+_rows = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
-def unpack(piece: bytes) -> Runs:
-    """Raises ValueError for what is no piece."""
+def whole_result(state: list[bytes], be: int, at: float) -> list[bytes]:
+    """The result of one set, of what an execution left for the next one (`STATE`), as rows that are
+    delivered; nothing of what is no such state."""
     try:
-        return _decoder.decode(piece)
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from None
+        mine = [row for each, part in map(_of_set, state) if each == be for row in _rows(part)]
+    except msgspec.MsgspecError:
+        return []
+    return [msgspec.msgpack.encode((at, msgspec.Raw(row))) for row in mine]
 
 
 class Results(Protocol):
@@ -83,8 +84,8 @@ class MemoryResults:
             return False
         found: dict[int, list[bytes]] = {}
         for runs in put:
-            for be, rows in runs:
-                found.setdefault(be, []).extend(rows)
+            for run in runs:
+                found.setdefault(run.be, []).extend(rows_of(run))
         kept[execution] = found
         return True
 

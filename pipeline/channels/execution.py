@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from grapevine.client.session.driving import Execute, Runs
 from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.driving import Plan
 from grapevine.wire.parameters import read_canonical, take_set
-from pipeline.channels.rewrite import BE, ROW, Statement, one_query, rewrite
-from pipeline.channels.sets import sets_table, unsigned
+from pipeline.channels.encoding import runs_of
+from pipeline.channels.rewrite import Statement, one_query, rewrite
+from pipeline.channels.sets import sets_table
 from pipeline.channels.tables import Tables
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 NOTHING = Plan("", 0, 0, 0, 0.0, ())
@@ -33,6 +30,8 @@ class Executor:
         self.tables = tables
         self._sessions: dict[str, SparkSession] = {}
         self._statements: dict[tuple[str, int], Statement] = {}
+        # By channel: for which sets its table was made, and for which statement, with what to run over it.
+        self._made: dict[str, tuple[Mapping[int, bytes], Statement, str]] = {}
         self._lock = threading.Lock()
 
     def session(self, channel: str) -> SparkSession:
@@ -47,11 +46,19 @@ class Executor:
     def run(self, job: Execute) -> Runs:
         session = self.session(job.channel.name)
         self.tables.bind(session, job.channel, job.plan, job.datasets)
-        sets = {be: read_canonical(job.channel.parameters, form) for be, form in job.sets.items()}
         statement = self.statement(session, job.channel)
-        _, text = sets_table(session, statement, job.channel.parameters, sets)
-        found = session.sql(text).toArrow()
+        found = session.sql(self._over_sets(session, statement, job)).toArrow()
         return runs_of(found, statement.ordered, job.plan.at)
+
+    def _over_sets(self, session: SparkSession, statement: Statement, job: Execute) -> str:
+        """The statement to run; the table of sets stays in the channel's session while they are the same."""
+        name = job.channel.name
+        known = self._made.get(name)
+        if known is None or known[0] is not job.sets or known[1] is not statement:
+            sets = {be: read_canonical(job.channel.parameters, form) for be, form in job.sets.items()}
+            _, text = sets_table(session, statement, job.channel.parameters, sets)
+            known = self._made[name] = (job.sets, statement, text)
+        return known[2]
 
     def statement(self, session: SparkSession, channel: Channel) -> Statement:
         """Flat if that can be, and if Spark takes it."""
@@ -100,22 +107,3 @@ def _analyse(session: SparkSession, statement: Statement, channel: Channel) -> N
 
 def _argument(kind: str, value: Any) -> Any:
     return datetime.fromtimestamp(value / 1e6).astimezone() if kind == "timestamp" else value
-
-
-def runs_of(table: pa.Table, ordered: bool, at: float) -> Runs:
-    """Rows by back-end subscription, in the query's order where it has one."""
-    keys = [(BE, "ascending"), *([(ROW, "ascending")] if ordered else [])]
-    table = table.sort_by(keys) if len(table) else table
-    of = table[BE].to_pylist()
-    table = table.drop_columns([BE, *([ROW] if ordered else [])])
-    encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-    found: dict[int, list[bytes]] = {}
-    for be, row in zip(of, table.to_pylist()):
-        found.setdefault(be, []).append(encode((at, row)))
-    return sorted((unsigned(be), rows) for be, rows in found.items())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else repr(value)

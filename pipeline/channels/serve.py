@@ -2,7 +2,7 @@
 
 Questions and executions run in threads of their own, so that a long execution keeps neither the lease nor the
 other channels waiting. Whatever dies, the driver is started again and goes on: the plan of an execution that
-was under way is still there.
+was under way is still there. Without its Java a driver can do nothing, so it ends, too, and says so.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 from grapevine.client.session.driving import Driver, Execute, KeepRows
 from grapevine.errors import Error
 from grapevine.wire.channels import DriverAnswer
+from grapevine.wire.driving import Serve, encode_body
 from pipeline.channels.execution import Executor
 from pipeline.channels.tables import Tables
+from pipeline.session import java_ended
+from pipeline.trouble import FAILED, Trouble
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 ASK_S = 60.0
 WAIT_MOST_S = 1.0
+END_S = 3.0
 SAY_S = 10.0
 
 
@@ -68,9 +72,21 @@ class Service:
         self._told: dict[str, str] = {}
 
     def run(self) -> None:
+        """Until it is to stop; Trouble if Java has ended."""
+        try:
+            self._turn_until_stopped()
+        finally:
+            self._running.shutdown(wait=False, cancel_futures=True)
+            self._give_back()
+
+    def _turn_until_stopped(self) -> None:
         self.driver.start(self.clock())
         begun = False
         while not self.stopping():
+            if (code := java_ended(self.executor.spark)) is not None:
+                raise Trouble(
+                    f"Java has ended with {code}: channels stand still until a driver is started", FAILED
+                )
             self._hand_out()
             deadline = self.driver.next_deadline()
             wait_s = WAIT_MOST_S if deadline is None else min(max(deadline - self.clock(), 0.0), WAIT_MOST_S)
@@ -88,7 +104,15 @@ class Service:
                 self.ready()
                 self.say(f"drives {len(self.driver.channels)} channels")
             self._tell()
-        self._running.shutdown(wait=False, cancel_futures=True)
+
+    def _give_back(self) -> None:
+        """The lease: the next driver need not wait until it ends, as it does if this cannot be said."""
+        if self.driver.lease:
+            body = encode_body(Serve(self.driver.name, self.driver.incarnation))
+            try:
+                self.client.ask_back_end("end", body, END_S)
+            except Error:
+                pass
 
     def _hand_out(self) -> None:
         asks, self.driver.asks = self.driver.asks, []

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.spark.channels import Cluster, collect
@@ -94,6 +95,22 @@ def test_a_file_that_is_not_there(cluster: Cluster) -> None:
 def test_a_wrong_value(cluster: Cluster, given: str) -> None:
     code, _, text = said(cluster, "channel", "sub", "Above", given)
     assert code == 2 and text == f"pubctl: {VALUES[given]}\n", text
+
+
+def test_a_driver_without_its_java_ends_and_is_told(cluster: Cluster) -> None:
+    """Killed alone, as when memory runs out."""
+    cluster.start_driver()
+    driver = cluster.driver
+    assert driver is not None
+    eventually(lambda: cluster.pubctl("channel", "ls").get("driver"), 120, 1.0)
+    (java,) = [
+        child for child in psutil.Process(driver.pid).children(recursive=True) if child.name() == "java"
+    ]
+    java.kill()
+    assert driver.wait(60) == 1
+    told = (cluster.directory / "driver.log").read_text()
+    assert "Java has ended with -9: channels stand still until a driver is started" in told
+    assert "no driver for" in "".join(said(cluster, "channel", "ls")[1:]), "its lease was given back"
 
 
 def test_a_driver_that_dies_is_told_and_nothing_is_lost(cluster: Cluster) -> None:

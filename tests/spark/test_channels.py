@@ -13,7 +13,7 @@ import pytest
 import grapevine
 from grapevine.client.session.driving import Execute
 from grapevine.wire import encode_attributes
-from grapevine.wire.driving import FedRow, Plan
+from grapevine.wire.driving import FedRow, Plan, rows_of
 from grapevine.wire.parameters import canonical, take_set
 from pipeline.channels.checking import complaints, explained, place_of
 from pipeline.channels.execution import Executor
@@ -195,7 +195,7 @@ def test_odd_names_and_values(spark: Any, tmp_path: Path) -> None:
         {"of": "x' OR 1=1 --", "n": 1, "less": 0, "at": "2026-06-01"},
     ]
     forms = {be: canonical(take_set(channel.parameters, given)) for be, given in enumerate(sets, 2**63)}
-    runs = dict(executor.run(Execute(channel, plan, forms, found.datasets)))
+    runs = {run.be: rows_of(run) for run in executor.run(Execute(channel, plan, forms, found.datasets))}
     for be, given in enumerate(sets, 2**63):
         wanted = executor.run_one(channel, plan, found.datasets, given)
         assert [msgspec.msgpack.decode(row)[1] for row in runs.get(be, [])] == wanted, given

@@ -19,6 +19,7 @@ import msgspec
 import grapevine
 from grapevine import aio
 from grapevine.client.session.driving import Driver, Execute, KeepRows, Runs
+from grapevine.wire.driving import run_of
 from tests.system.overlay import ROOT, Overlay
 from tools.pubctl.channel import Channel
 
@@ -79,7 +80,7 @@ class Plain:
             (low,) = msgspec.msgpack.decode(form)
             rows = [msgspec.msgpack.encode((job.plan.at, {"id": i, "text": TEXT})) for i in fresh if i > low]
             if rows:
-                runs.append((be, rows))
+                runs.append(run_of(be, rows))
         return runs
 
     def stop(self) -> None:

@@ -11,7 +11,18 @@ from grapevine.client.session import Session
 from grapevine.client.session.comparing import read_state
 from grapevine.errors import ParameterError
 from grapevine.wire.channels import BackendUnsubscribe, Cursors, Pull, position
-from grapevine.wire.driving import STATE, Commit, Failed, Plan, PlanAsk, Put, Serve, Serving, StateAsk
+from grapevine.wire.driving import (
+    STATE,
+    Commit,
+    Failed,
+    Plan,
+    PlanAsk,
+    Put,
+    Serve,
+    Serving,
+    StateAsk,
+    run_of,
+)
 from grapevine.wire.driving import decode_body as body_of
 from grapevine.wire.messages import Command
 from grapevine.wire.parameters import Parameter
@@ -213,7 +224,7 @@ def test_a_channel_that_is_dropped_during_its_execution(town: Town) -> None:
     assert command(town, "channel.drop", name="Near", force=True)[0] == "ok"
     assert "was dropped" in str(ann.error)
     where = (serving.lease, "Near", plan.version, plan.execution, 5)
-    assert town.ask("put", Put(*where, 0, [(7, [b"x"])])).outcome == "again"
+    assert town.ask("put", Put(*where, 0, [run_of(7, [b"x"])])).outcome == "again"
     assert town.ask("commit", Commit(*where, 1)).outcome == "version"
     text = msgspec.json.encode({"datasets": [], "channels": [CHANNEL]}).decode()
     assert command(town, "channel.create", definitions=text)[0] == "ok"

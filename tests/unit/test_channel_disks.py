@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from daemon.dataset_log import DiskDatasetLog
 from daemon.results import DiskResults
-from grapevine.wire.driving import FedRow
+from grapevine.wire.driving import FedRow, is_plausible, rows_of, run_of
 from overlay.channels.dataset_log import DatasetLog, MemoryDatasetLog
 from overlay.channels.results import Extent, MemoryResults, Results, ResultsError
 
@@ -75,16 +76,16 @@ def test_trimming_by_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_results_are_there_with_the_commit(results: Results) -> None:
-    results.put("c@1", 1, 5, 0, [(3, [b"x", b"yy"]), (9, [b"z"])])
-    results.put("c@1", 1, 5, 1, [(9, [b"zz"])])
+    results.put("c@1", 1, 5, 0, [run_of(3, [b"x", b"yy"]), run_of(9, [b"z"])])
+    results.put("c@1", 1, 5, 1, [run_of(9, [b"zz"])])
     assert results.executions("c@1") == [] and results.read("c@1", 1, 3) == []
     assert not results.commit("c@1", 1, 5, 3), "a piece is missing"
-    results.put("c@1", 1, 5, 0, [(3, [b"x", b"yy"]), (9, [b"z"])])
-    results.put("c@1", 1, 5, 1, [(9, [b"zz"])])
+    results.put("c@1", 1, 5, 0, [run_of(3, [b"x", b"yy"]), run_of(9, [b"z"])])
+    results.put("c@1", 1, 5, 1, [run_of(9, [b"zz"])])
     assert results.commit("c@1", 1, 5, 2)
     assert results.read("c@1", 1, 9) == [b"z", b"zz"] and results.read("c@1", 1, 4) == []
     assert dict(results.index("c@1", 1)) == {3: Extent(2, 3), 9: Extent(2, 3)}
-    results.put("c@1", 1, 6, 0, [(3, [b"other"])])
+    results.put("c@1", 1, 6, 0, [run_of(3, [b"other"])])
     assert results.commit("c@1", 1, 6, 1), "again: it changes nothing"
     assert results.read("c@1", 1, 3) == [b"x", b"yy"]
     results.put("c@1", 2, 6, 0, [])
@@ -93,11 +94,21 @@ def test_results_are_there_with_the_commit(results: Results) -> None:
     assert results.executions("c@1") == [2] and results.read("c@1", 1, 3) == []
 
 
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 65_535, 65_536])
+def test_a_run_is_what_it_says(rows: int) -> None:
+    made = run_of(3, [b"x"] * rows)
+    assert is_plausible(made) and rows_of(made) == [b"x"] * rows
+    for wrong in ({"rows": rows + 1}, {"rows": -1}, {"size": rows + 99}, {"size": -1}, {"body": b""}):
+        assert not is_plausible(msgspec.structs.replace(made, **wrong))
+    with pytest.raises(ValueError):
+        rows_of(msgspec.structs.replace(made, body=b"\xc1"))
+
+
 def test_what_was_not_committed_is_gone_after_a_restart(tmp_path: Path) -> None:
     results = DiskResults(tmp_path)
-    results.put("c@1", 1, 5, 0, [(3, [b"x"])])
+    results.put("c@1", 1, 5, 0, [run_of(3, [b"x"])])
     results.commit("c@1", 1, 5, 1)
-    results.put("c@1", 2, 5, 0, [(3, [b"half"])])
+    results.put("c@1", 2, 5, 0, [run_of(3, [b"half"])])
     again = DiskResults(tmp_path)
     assert again.executions("c@1") == [1] and again.read("c@1", 1, 3) == [b"x"]
     assert not list((tmp_path / "c@1").glob("*.part"))
@@ -116,29 +127,29 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_next_execution_goes_on_while_all_before_it_expire(tmp_path: Path) -> None:
     results = DiskResults(tmp_path)
-    results.put("c@1", 1, 5, 0, [(3, [b"x"])])
+    results.put("c@1", 1, 5, 0, [run_of(3, [b"x"])])
     results.commit("c@1", 1, 5, 1)
-    results.put("c@1", 2, 5, 0, [(3, [b"y"])])
+    results.put("c@1", 2, 5, 0, [run_of(3, [b"y"])])
     results.drop("c@1", 1)
-    results.put("c@1", 2, 5, 1, [(3, [b"z"])])
+    results.put("c@1", 2, 5, 1, [run_of(3, [b"z"])])
     assert results.commit("c@1", 2, 5, 2) and results.read("c@1", 2, 3) == [b"y", b"z"]
 
 
 def test_a_channel_that_is_dropped_leaves_no_half_of_an_execution(tmp_path: Path) -> None:
     results = DiskResults(tmp_path)
     open_before = len(list(Path("/proc/self/fd").iterdir()))
-    results.put("c@1", 1, 5, 0, [(3, [b"x"])])
+    results.put("c@1", 1, 5, 0, [run_of(3, [b"x"])])
     results.drop("c@1", 2**62)
     assert not (tmp_path / "c@1").exists()
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
-    results.put("c@1", 1, 5, 1, [(3, [b"y"])])
+    results.put("c@1", 1, 5, 1, [run_of(3, [b"y"])])
     assert not results.commit("c@1", 1, 5, 2)
 
 
 @pytest.mark.parametrize("left", [0, 5, 20, -1])
 def test_a_damaged_file_is_named(tmp_path: Path, left: int) -> None:
     results = DiskResults(tmp_path)
-    results.put("c@1", 1, 5, 0, [(3, [b"x" * 50])])
+    results.put("c@1", 1, 5, 0, [run_of(3, [b"x" * 50])])
     results.commit("c@1", 1, 5, 1)
     path = tmp_path / "c@1" / "1.rows"
     path.write_bytes(path.read_bytes()[:left])

@@ -12,9 +12,10 @@ from grapevine.client.session import Session
 from grapevine.client.session.driving import ROW_BYTES
 from grapevine.errors import ChannelError, ParameterError
 from grapevine.wire.channels import BackendWelcome, ChannelRows, SubscribeChannel, position
-from grapevine.wire.driving import Commit, PlanAsk, Put, Serve, Serving
+from grapevine.wire.driving import Commit, PlanAsk, Put, Serve, Serving, run_of
 from grapevine.wire.driving import decode_body as body_of
 from overlay.channels.backend import BackEnd
+from overlay.channels.desk import DriverDesk
 from overlay.channels.frontend import FrontEnd
 from tests.town import Town, founded, ids, publish, subscribe
 
@@ -250,7 +251,7 @@ def test_rows_as_large_as_a_message_may_be(town: Town) -> None:
     row = msgspec.msgpack.encode((1.0, {"id": "x" * (ROW_BYTES - 40)}))
     where = (lease, "Near", 1, plan.execution, 8)
     for piece in range(3):
-        assert town.ask("put", Put(*where, piece, [(be, [row])])).outcome == "done"
+        assert town.ask("put", Put(*where, piece, [run_of(be, [row])])).outcome == "done"
     assert town.ask("commit", Commit(*where, 3)).outcome == "done"
     found: list[Any] = []
     for _ in range(3):  # one at a time: each is more than the window
@@ -343,6 +344,18 @@ def test_a_second_driver_is_refused_and_an_old_lease_too(town: Town) -> None:
     town.run(70.0)
     assert body_of(town.ask("serve", Serve("e", 1)).body, Serving).lease == lease + 1
     assert town.ask("plan", PlanAsk(lease, "Near", 1)).outcome == "lease"
+
+
+def test_a_driver_that_ends_gives_its_lease_back(town: Town) -> None:
+    town.attach("driver", "back")
+    lease = body_of(town.ask("serve", Serve("d", 1)).body, Serving).lease
+    town.ask("end", Serve("e", 1))
+    assert town.ask("serve", Serve("e", 1)).outcome == "busy", "it is not another one's to give back"
+    town.ask("end", Serve("d", 1))
+    assert town.ask("plan", PlanAsk(lease, "Near", 1)).outcome == "lease", "what it had under way is void"
+    desk = next(b for b in town.cores["back"].behaviours if isinstance(b, DriverDesk))
+    assert desk.status()["driver"] is None and desk.since == town.now
+    assert body_of(town.ask("serve", Serve("e", 1)).body, Serving).lease > lease + 1
 
 
 def test_a_set_that_nobody_wants_leaves(town: Town) -> None:

@@ -9,7 +9,19 @@ import msgspec
 from grapevine.client.session.driving import PUT_BYTES, Driver, Execute, KeepRows, split
 from grapevine.wire.catalog import Channel, Dataset
 from grapevine.wire.channels import DriverAnswer
-from grapevine.wire.driving import Commit, Listing, Plan, Put, Rows, Serving, Sets, decode_body, encode_body
+from grapevine.wire.driving import (
+    Commit,
+    Listing,
+    Plan,
+    Put,
+    Rows,
+    Serving,
+    Sets,
+    decode_body,
+    encode_body,
+    rows_of,
+    run_of,
+)
 
 REPORTS = Dataset("Reports", "class = 'r'", (("id", "bigint"),))
 CHANNELS = tuple(Channel(name, "SELECT id FROM Reports", (), 10.0, ("Reports",)) for name in "ab")
@@ -82,9 +94,9 @@ def test_one_fetch_of_rows_serves_both_channels_and_results_are_committed() -> N
     found = [(task, job) for task, job in crank.driver.jobs if isinstance(job, Execute)]
     assert len(found) == 2, "the second waited for the first one's rows"
     crank.driver.jobs.clear()
-    crank.driver.done(found[0][0], [(4, [b"row"])], crank.now)
+    crank.driver.done(found[0][0], [run_of(4, [b"row"])], crank.now)
     ((task, verb, body),) = crank.asked()
-    assert verb == "put" and decode_body(body, Put).runs == [(4, [b"row"])]
+    assert verb == "put" and decode_body(body, Put).runs == [run_of(4, [b"row"])]
     crank.driver.answered(task, answer(True), crank.now)
     ((task, verb, body),) = crank.asked()
     assert verb == "commit" and decode_body(body, Commit).pieces == 1
@@ -125,12 +137,12 @@ def test_without_the_lease_nothing_is_planned() -> None:
 
 def test_pieces_fit_and_keep_the_order() -> None:
     rows = [b"x" * (PUT_BYTES // 3)] * 8
-    pieces = list(split([(1, rows), (2, [b"y"])]))
+    pieces = list(split([run_of(1, rows), run_of(2, [b"y"])]))
     assert len(pieces) == 4
     joined: dict[int, list[bytes]] = {}
     for piece in pieces:
-        for be, part in piece:
-            joined.setdefault(be, []).extend(part)
+        for run in piece:
+            joined.setdefault(run.be, []).extend(rows_of(run))
     assert joined == {1: rows, 2: [b"y"]}
     assert list(split([])) == [[]]
 

@@ -9,6 +9,7 @@ from grapevine.client.session.driving import Driver
 from grapevine.wire.catalog import Channel
 from grapevine.wire.channels import SubscribeChannel
 from grapevine.wire.driving import Plan
+from overlay.channels.backend import BackEnd
 from overlay.channels.dataset_log import MemoryDatasetLog
 from overlay.channels.executions import Executions
 from overlay.channels.frontend import FrontEndSubscription
@@ -90,6 +91,11 @@ def sets_forgotten() -> list[Replacement]:
     return [(Interest, "of", of)]
 
 
+def latecomer_empty() -> list[Replacement]:
+    """Who comes when its set has a result already hears of changes only."""
+    return [(BackEnd, "_first", lambda self, channel, known, fresh: fresh)]
+
+
 CHANNEL_MUTANTS = {
     "plan-forgotten": plan_forgotten,
     "position-kept": position_kept,
@@ -98,4 +104,5 @@ CHANNEL_MUTANTS = {
     "state-forgotten": state_forgotten,
     "replaced-anew": replaced_anew,
     "sets-forgotten": sets_forgotten,
+    "latecomer-empty": latecomer_empty,
 }

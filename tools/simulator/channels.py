@@ -26,7 +26,8 @@ from grapevine.client.session.channels import Ask, ChannelSubscriptionState
 from grapevine.client.session.driving import Driver, Execute, KeepRows, Runs
 from grapevine.filters import parse
 from grapevine.wire.catalog import Channel, Column, Comparison, Dataset, Direct, Term
-from grapevine.wire.channels import CHANNELS, execution_of, position
+from grapevine.wire.channels import CHANNELS, execution_of, in_whole, position
+from grapevine.wire.driving import run_of
 from grapevine.wire.handover import HANDOVER
 from grapevine.wire.parameters import Parameter
 from overlay.channels.executions import store_name
@@ -167,7 +168,7 @@ class DriverApp(Turning):
             (low,) = msgspec.msgpack.decode(form)
             found = [msgspec.msgpack.encode((job.plan.at, {"id": each})) for each in fresh if each > low]
             if found:
-                runs.append((be, found))
+                runs.append(run_of(be, found))
         return runs
 
     @property
@@ -396,12 +397,22 @@ class ChannelSimulation(Simulation):
     def _lacks(self, app: Subscriber, key: tuple[str, int]) -> str:
         if key not in app.since:
             return f"{app.host.name} {key} is not confirmed"
-        stored = self._stored(*key)
-        due = [at for at, _ in stored if at > app.since[key]]
-        if key[0] == "All" and len(stored) < len(self._wanted(key)):
+        due = [at for at, _ in self._due(app, key)]
+        if key[0] == "All" and len(due) < len(self._wanted(key)):
             return f"{key} has not seen all reports"
         absent = set(due) - {at for at, _ in app.seen.get(key, ())}
         return f"{app.host.name} {key} lacks {len(absent)} of {len(due)}" if absent else ""
+
+    def _due(self, app: Subscriber, key: tuple[str, int]) -> list[tuple[int, int]]:
+        """(position, id) of all that it is to have had since it was confirmed. One that came when its set had
+        a result already has that as a whole first: here rows are never removed, so it is all that there was
+        until then."""
+        since, stored = app.since[key], self._stored(*key)
+        due = [each for each in stored if each[0] > since]
+        if not in_whole(since):
+            return due
+        before = [each for at, each in stored if at <= since]
+        return [(since + number, each) for number, each in enumerate(before, 1)] + due
 
     def _behind(self) -> bool:
         return bool(self._missing())
@@ -448,8 +459,9 @@ class ChannelSimulation(Simulation):
         if since is None:
             self.oracle.violation(f"{app.host.name} {key} was never confirmed")
             return
-        due = [each for each in self._stored(*key) if each[0] > since]
-        seen = app.seen.get(key, [])
+        due, seen = self._due(app, key), app.seen.get(key, [])
+        if key[0] == "All" and (ids := {each for _, each in seen}) != set(self._wanted(key)):
+            self.oracle.violation(f"{app.host.name} {key}: {len(ids)} reports, not the whole result")
         if app.remembers:
             if seen != due:
                 first = next(

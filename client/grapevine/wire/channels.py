@@ -32,6 +32,16 @@ def execution_of(position: int) -> int:
     return position >> ROW_BITS
 
 
+# Rows of an execution count from 1. From here on they are not what it delivered but the whole result as it
+# left it, of a channel that delivers changes: who comes later begins with that.
+WHOLE = 1 << (ROW_BITS - 1)
+
+
+def in_whole(position: int) -> bool:
+    """Whether who is there has to get, or to go on with, the whole result of the position's execution."""
+    return WHOLE <= position & LAST_ROW < LAST_ROW
+
+
 Counted: TypeAlias = Annotated[tuple[tuple[Id, Count, Count], ...], msgspec.Meta(max_length=LIST_ENTRIES)]
 Positions: TypeAlias = Annotated[tuple[tuple[Id, Count], ...], msgspec.Meta(max_length=LIST_ENTRIES)]
 ResultRows: TypeAlias = Annotated[

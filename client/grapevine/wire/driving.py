@@ -8,6 +8,8 @@ rows     rows of a fed dataset, by positions
 put      a piece of an execution's results
 commit   that was all: from now on they are the execution's results
 failed   an execution that will be tried again
+state    what an execution left for the next one to compare with
+end      the lease is given back
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from grapevine.wire.catalog import Channel, Dataset
 
 LEASE_S = 60.0
 RENEW_S = 10.0
-VERBS = ("serve", "catalog", "plan", "sets", "rows", "put", "commit", "failed")
+VERBS = ("serve", "catalog", "plan", "sets", "rows", "put", "commit", "failed", "state", "end")
 
 T = TypeVar("T")
 
@@ -112,6 +114,45 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     more: bool
 
 
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Rows of one back-end subscription as they are kept: nobody on the way takes them apart."""
+
+    be: int
+    rows: int
+    size: int  # bytes of the rows
+    body: bytes  # msgpack: an array of the rows, each of them bytes
+
+
+def run_of(be: int, rows: list[bytes]) -> Run:
+    return Run(be, len(rows), sum(map(len, rows)), msgspec.msgpack.encode(rows))
+
+
+def array_head(count: int) -> bytes:
+    """How msgpack begins an array."""
+    if count < 16:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
+
+
+def is_plausible(run: Run) -> bool:
+    """Whether its body begins as that of so many rows, and has room for them."""
+    if not 0 <= run.rows <= len(run.body):
+        return False
+    head = array_head(run.rows)
+    return run.body.startswith(head) and 0 <= run.size <= len(run.body) - len(head) - 2 * run.rows
+
+
+_rows_of = msgspec.msgpack.Decoder(list[bytes]).decode
+
+
+def rows_of(run: Run) -> list[bytes]:
+    """Raises ValueError for what is no array of rows."""
+    try:
+        return _rows_of(run.body)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+
+
 class Put(msgspec.Struct, frozen=True, array_like=True):
     lease: int
     channel: str
@@ -119,7 +160,7 @@ class Put(msgspec.Struct, frozen=True, array_like=True):
     execution: int
     attempt: int
     piece: int
-    runs: list[tuple[int, list[bytes]]]  # sorted by back-end subscription
+    runs: list[Run]  # sorted by back-end subscription
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True):

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from grapevine.wire.driving import STATE
+from grapevine.wire.driving import STATE, Run, rows_of, run_of
 
-Runs: TypeAlias = list[tuple[int, list[bytes]]]
+Runs: TypeAlias = list[Run]
 Before: TypeAlias = dict[int, list[bytes]]  # back-end subscription -> its rows, without the time
 
 PART_BYTES = 1 << 20
@@ -34,7 +34,7 @@ def read_state(rows: Iterable[bytes]) -> Before:
 def compared(before: Before, runs: Runs, sets: Iterable[int], at: float) -> Runs:
     """What is delivered: rows that were not there before, in the result's order, then those that are gone;
     and the state of all sets."""
-    results = {be: [bytes(_row(row)[1]) for row in rows] for be, rows in runs}
+    results = {run.be: [bytes(_row(row)[1]) for row in rows_of(run)] for run in runs}
     delivered: Runs = []
     state: list[bytes] = []
     for be in sorted(sets):
@@ -43,8 +43,8 @@ def compared(before: Before, runs: Runs, sets: Iterable[int], at: float) -> Runs
         found = [_encode((at, msgspec.Raw(row))) for row in surplus(now, then)]
         found += [_encode((at, msgspec.Raw(row), True)) for row in surplus(then, now)]
         if found:
-            delivered.append((be, found))
-    return [(STATE, state), *delivered] if state else delivered
+            delivered.append(run_of(be, found))
+    return [run_of(STATE, state), *delivered] if state else delivered
 
 
 def parts(rows: list[bytes]) -> list[list[bytes]]:

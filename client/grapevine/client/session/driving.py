@@ -26,6 +26,7 @@ from grapevine.wire.driving import (
     Put,
     Rows,
     RowsAsk,
+    Run,
     Serve,
     Serving,
     Sets,
@@ -34,6 +35,8 @@ from grapevine.wire.driving import (
     StateAsk,
     decode_body,
     encode_body,
+    rows_of,
+    run_of,
 )
 
 BUSY_S = 2.0  # another driver has the lease
@@ -43,7 +46,7 @@ PUT_BYTES = 4 << 20
 ROW_BYTES = 8 << 20  # more does not fit into a message
 PULL_BYTES = 4 << 20
 
-Runs: TypeAlias = list[tuple[int, list[bytes]]]
+Runs: TypeAlias = list[Run]
 
 
 class Question(NamedTuple):
@@ -294,21 +297,29 @@ def split(runs: Runs) -> Generator[Runs, None, None]:
     """Pieces that fit into a message, at least one."""
     piece: Runs = []
     size = 0
-    for be, rows in runs:
-        part: list[bytes] = []
-        for row in rows:
-            if len(row) > ROW_BYTES:
-                raise RuntimeError(f"a row of {len(row)} bytes: {ROW_BYTES} at most")
-            if size + len(row) > PUT_BYTES and (piece or part):
-                if part:
-                    piece.append((be, part))
+    for run in runs:
+        for part in [run] if len(run.body) <= PUT_BYTES else cut(run):
+            if piece and size + len(part.body) > PUT_BYTES:
                 yield piece
-                piece, part, size = [], [], 0
-            part.append(row)
-            size += len(row) + 8
-        if part:
-            piece.append((be, part))
+                piece, size = [], 0
+            piece.append(part)
+            size += len(part.body)
     yield piece
+
+
+def cut(run: Run) -> Generator[Run, None, None]:
+    """One that is too much for a message."""
+    part: list[bytes] = []
+    size = 0
+    for row in rows_of(run):
+        if len(row) > ROW_BYTES:
+            raise RuntimeError(f"a row of {len(row)} bytes: {ROW_BYTES} at most")
+        if part and size + len(row) > PUT_BYTES:
+            yield run_of(run.be, part)
+            part, size = [], 0
+        part.append(row)
+        size += len(row) + 8
+    yield run_of(run.be, part)
 
 
 def _same(one: Dataset | None, other: Dataset | None) -> bool:
