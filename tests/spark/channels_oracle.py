@@ -4,13 +4,15 @@
 
 A case is a query of a random shape, data with nulls, and parameter sets with negative numbers, some of which
 match nothing. Equal means the same rows with the same multiplicity for each set, in the same order where the
-query has ORDER BY. With --mutant LIMIT is taken over all sets at once, which must be found. Shapes that Spark
-does not plan as a lateral join are counted as refused: a channel like that cannot be created.
+query has ORDER BY. With --mutant LIMIT is taken over all sets at once, which must be found. A shape that
+Spark does not plan as a lateral join is no case: a channel like that cannot be created. It is counted as
+refused, and another one is drawn in its place.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections import Counter
 from random import Random
@@ -183,13 +185,13 @@ def rewritten(spark: Any, given: Case, lateral: bool = False) -> tuple[str, dict
     return statement.form + (" with cells" if statement.cells else ""), found
 
 
-def one_by_one(spark: Any, given: Case) -> dict[int, list[tuple[Any, ...]]]:
+def one_by_one(spark: Any, given: Case) -> tuple[dict[int, list[tuple[Any, ...]]], list[str]]:
+    """The rows of each set, and the names of their columns."""
     text = one_query(given.sql)
     names = [name for name in DECLARED if name in uses(given.sql).parameters]
-    return {
-        be: [tuple(row) for row in spark.sql(text, args=dict(zip(names, values))).collect()]
-        for be, values in given.sets.items()
-    }
+    frames = {be: spark.sql(text, args=dict(zip(names, values))) for be, values in given.sets.items()}
+    found = {be: [tuple(row) for row in frame.collect()] for be, frame in frames.items()}
+    return found, next(iter(frames.values())).columns
 
 
 def same(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]], ordered: bool) -> bool:
@@ -206,13 +208,28 @@ def prepare(spark: Any, chance: Random, count: int = 120) -> list[tuple[Any, ...
 
 
 class Tally(msgspec.Struct):
-    cases: int = 0
+    cases: int = 0  # that were compared
     rows: int = 0
     equal: int = 0
     refused: int = 0
     refusals: list[str] = msgspec.field(default_factory=list)  # the query, and what Spark says of it
     forms: dict[str, int] = msgspec.field(default_factory=dict)
+    among: dict[str, int] = msgspec.field(default_factory=dict)  # cases that have this in them
     differ: list[str] = msgspec.field(default_factory=list)
+
+    def note(self, given: Case, wanted: dict[int, list[tuple[Any, ...]]], columns: list[str]) -> None:
+        rows = [row for found in wanted.values() for row in found]
+        values = [value for row in rows for value in row]
+        matched = "name" in columns and any(row[columns.index("name")] is not None for row in rows)
+        given_values = [value for values in given.sets.values() for value in values]
+        numbers = [value for value in given_values if isinstance(value, int | float)]
+        for what, is_so in {
+            "limit": "LIMIT" in given.sql,
+            "left_join_with_matches": "LEFT JOIN" in given.sql and matched,
+            "negative_parameters": any(number < 0 for number in numbers),
+            "nulls_in_results": None in values,
+        }.items():
+            self.among[what] = self.among.get(what, 0) + is_so
 
 
 def compare(spark: Any, seed: int, cases: int, tell: Any = lambda done: None) -> Tally:
@@ -221,11 +238,12 @@ def compare(spark: Any, seed: int, cases: int, tell: Any = lambda done: None) ->
     chance = Random(seed)
     tally = Tally()
     points: list[tuple[Any, ...]] = []
-    for number in range(cases):
+    for number in itertools.count():
+        if tally.cases == cases:
+            break
         if number % 20 == 0:
             points = prepare(spark, chance)
         given = case(chance, points)
-        tally.cases += 1
         try:
             form, found = rewritten(spark, given)
         except AnalysisException as error:
@@ -233,7 +251,9 @@ def compare(spark: Any, seed: int, cases: int, tell: Any = lambda done: None) ->
             tally.refused += 1
             tally.refusals.append(f"{given.sql}: {str(error).splitlines()[0]}")
             continue
-        wanted = one_by_one(spark, given)
+        tally.cases += 1
+        wanted, columns = one_by_one(spark, given)
+        tally.note(given, wanted, columns)
         in_order = given.ordered and form.startswith("flat")
         if all(same(found[be], wanted[be], in_order) for be in given.sets):
             tally.equal += 1
@@ -241,7 +261,7 @@ def compare(spark: Any, seed: int, cases: int, tell: Any = lambda done: None) ->
             tally.differ.append(given.sql)
         tally.rows += sum(map(len, wanted.values()))
         tally.forms[form] = tally.forms.get(form, 0) + 1
-        tell(number + 1)
+        tell(tally.cases)
     return tally
 
 

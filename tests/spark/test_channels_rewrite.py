@@ -46,7 +46,7 @@ def test_random_shapes(spark: Any) -> None:
 
 def test_a_limit_is_of_each_set_and_a_mutant_is_found(spark: Any) -> None:
     prepare(spark, Random(1))
-    wanted = one_by_one(spark, TOP)
+    wanted, _ = one_by_one(spark, TOP)
     assert [len(wanted[be]) for be in TOP.sets] == [3, 3, 0]
     form, found = rewritten(spark, TOP)
     assert form == "flat" and found == wanted
@@ -62,7 +62,7 @@ def test_a_limit_is_of_each_set_and_a_mutant_is_found(spark: Any) -> None:
 
 def test_a_left_join_with_real_matches_through_cells(spark: Any) -> None:
     prepare(spark, Random(2))
-    wanted = one_by_one(spark, LEFT)
+    wanted, _ = one_by_one(spark, LEFT)
     matched = [row for rows in wanted.values() for row in rows if row[1] is not None]
     unmatched = [row for rows in wanted.values() for row in rows if row[1] is None]
     assert len(matched) > 20 and len(unmatched) > 5, "the case does not test what it is for"
