@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from shutil import rmtree
 from struct import Struct
+from struct import error as StructError
 from zlib import crc32
 
 import msgspec
@@ -67,13 +68,38 @@ class Segment:
         self.offsets.extend(starts)
         self.size += len(content)
 
-    def row(self, position: int) -> tuple[FedRow, int]:
-        at = self.offsets[position - self.first]
-        length, checksum = _HEAD.unpack(os.pread(self.file, _HEAD.size, at))
-        body = os.pread(self.file, length, at + _HEAD.size)
-        if crc32(body) != checksum:
-            raise DatasetLogError(f"{self.path} is damaged at byte {at}")
-        return _decode(body), length
+    def rows(self, position: int, last: int, most_bytes: int) -> tuple[list[Read], int]:
+        """Those from a position on that are so many bytes together, and how many that is."""
+        first = position - self.first
+
+        def size_to(index: int) -> int:
+            end = self.offsets[index + 1] if index + 1 < len(self.offsets) else self.size
+            return end - self.offsets[first] - (index + 1 - first) * _HEAD.size
+
+        indexes = range(first, min(last, self.end) - self.first + 1)
+        count = bisect_right(indexes, most_bytes, key=size_to)
+        if not count:
+            return [], 0
+        size = size_to(first + count - 1)
+        content = os.pread(self.file, size + count * _HEAD.size, self.offsets[first])
+        found, at = [], 0
+        for number in range(position, position + count):
+            row, at = self._row(content, at, first)
+            found.append(Read(number, row))
+        return found, size
+
+    def _row(self, content: bytes, at: int, first: int) -> tuple[FedRow, int]:
+        """The record at a place of what was read from the `first` one on, and where the next begins."""
+        try:
+            length, checksum = _HEAD.unpack_from(content, at)
+            end = at + _HEAD.size + length
+            body = content[at + _HEAD.size : end]
+            if crc32(body) != checksum:
+                raise ValueError
+            return _decode(body), end
+        except (ValueError, StructError, msgspec.MsgspecError):
+            place = self.offsets[first] + at
+            raise DatasetLogError(f"{self.path} is damaged at byte {place}") from None
 
 
 class DiskDatasetLog:
@@ -123,16 +149,18 @@ class DiskDatasetLog:
     def read(self, dataset: str, after: int, up_to: int, most_bytes: int) -> list[Read]:
         segments = self._segments.get(dataset, [])
         found: list[Read] = []
-        size = 0
-        position = max(after + 1, self.start(dataset))
-        while position <= min(up_to, self.end(dataset)):
-            segment = segments[bisect_right([each.first for each in segments], position) - 1]
-            row, length = segment.row(position)
-            size += length
-            if found and size > most_bytes:
+        left = most_bytes
+        position, last = max(after + 1, self.start(dataset)), min(up_to, self.end(dataset))
+        while position <= last:
+            segment = segments[bisect_right(segments, position, key=lambda each: each.first) - 1]
+            rows, size = segment.rows(position, last, left)
+            if not rows and not found:  # one at least, however long it is
+                rows, size = segment.rows(position, position, segment.size)
+            if not rows:
                 break
-            found.append(Read(position, row))
-            position += 1
+            found += rows
+            left -= size
+            position += len(rows)
         return found
 
     def trim(self, dataset: str, before: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from grapevine.wire import decode_attributes
 from grapevine.wire.catalog import FED_COLUMNS, Channel, Dataset
+from grapevine.wire.codec import Attributes
 from grapevine.wire.columns import column_value
 from grapevine.wire.driving import FedRow, Plan
 from pipeline.channels.functions import register_nearest
@@ -54,17 +55,27 @@ def schema_of(dataset: Dataset) -> pa.Schema:
 def table_of(dataset: Dataset, rows: Iterable[tuple[int, FedRow]]) -> pa.Table:
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {field: [] for field in schema_of(dataset).names}
-    for position, row in rows:
-        attributes = decode_attributes(row.attributes)
-        columns[POSITION].append(position)
-        for name, kind in dataset.columns:
-            columns[name].append(column_value(attributes.get(name), kind))
-        columns["publisher"].append(row.publisher_name)
-        columns["sequence"].append(row.sequence)
-        columns["accepted_at"].append(int(row.accepted_at * 1e6))
-        columns["payload"].append(row.payload)
+    rows = list(rows)
+    attributes = [decode_attributes(row.attributes) for _, row in rows]
+    columns: dict[str, list[Any]] = {
+        POSITION: [position for position, _ in rows],
+        **{name: column_values(attributes, name, kind) for name, kind in dataset.columns},
+        "publisher": [row.publisher_name for _, row in rows],
+        "sequence": [row.sequence for _, row in rows],
+        "accepted_at": [int(row.accepted_at * 1e6) for _, row in rows],
+        "payload": [row.payload for _, row in rows],
+    }
     return pa.table(columns, schema=schema_of(dataset))
+
+
+PLAIN: dict[str, type] = {"string": str, "double": float, "float": float, "boolean": bool}
+
+
+def column_values(attributes: list[Attributes], name: str, kind: str) -> list[Any]:
+    """As `column_value` has them, which most are already."""
+    plain = PLAIN.get(kind)
+    values = [each.get(name) for each in attributes]
+    return [value if type(value) is plain else column_value(value, kind) for value in values]
 
 
 class Tables:

@@ -21,11 +21,13 @@ import msgspec
 from grapevine.client.keys import Entry, KeyPair, client_keys, load_or_create
 from tools.deploy.hosts import Host, Trouble
 from tools.deploy.image import STAMP_CODE, Image, stamp
+from tools.deploy.units import CHANNELS, UNITS, deployed_channels
 from tools.pubctl.crew import toml
 from tools.pubctl.topology import BrokerPlan, ClientPlan, Sections, Topology
 
 READY_S = 40
 STOP_S = 20
+UNIT_READY_S = 320  # Java has to start, and the lease of a driver that was killed has to end
 CLIENT_SECRET = "user.client.secret"  # where a client looks for its key
 
 
@@ -132,31 +134,60 @@ echo 'not ready within {READY_S} s' >&2; exit 1"""
 
     async def start_client(self, host: Host, client: ClientPlan) -> str:
         """Once: one that has done its work is not started again, but for a driver, whose work has no end."""
+        if client.kind == "driver" and (await host.run(_MANAGED)).strip() == "yes":
+            return await self.start_unit(host, client)
         home = quote(self.home(host.name))
-        words = " ".join(map(quote, client.words(self.topology.broker(client.broker).address)))
+        words = " ".join(map(quote, self.words(client)))
         script = f"""mkdir -p {home}/{quote(client.name)} && cd {home}/{quote(client.name)} || exit 1
 {_RUNS}
 {"runs" if client.kind == "driver" else "[ -e pid ]"} && exit 0
 PYTHONPATH=$(readlink -f {home}/image) GRAPEVINE_KEYS={home}/keys \\
-  setsid {quote(client.python)} -P -m tools.pubctl.main {words} > log 2>&1 < /dev/null &
+  setsid {words} > log 2>&1 < /dev/null &
 echo $! > pid"""
         await host.run(script)
         return "started"
+
+    def words(self, client: ClientPlan) -> list[str]:
+        """With which it is started at its host."""
+        address = self.topology.broker(client.broker).address
+        return [client.python, "-P", "-m", "tools.pubctl.main", *client.words(address)]
+
+    async def start_unit(self, host: Host, client: ClientPlan) -> str:
+        """The driver of channels as a unit of the host's systemd, which starts it again when it dies. It is
+        ready when it has its lease."""
+        home, place = self.home(host.name), f"{self.home(host.name)}/{client.name}"
+        environment = {"PYTHONPATH": f"{home}/image", "GRAPEVINE_KEYS": f"{home}/keys"}
+        text = deployed_channels(place, self.words(client), environment)
+        unit = f"/{UNITS}/{CHANNELS}"
+        script = f"""mkdir -p {quote(place)} && cd {quote(place)} || exit 1
+if [ -e {unit} ] && [ "$(head -n 1 {unit})" != {quote(text.partition(chr(10))[0])} ]; then
+  echo {unit} is of another installation: remove it first >&2; exit 1
+fi
+printf %s {quote(text)} > {unit}.new && mv {unit}.new {unit} && echo {CHANNELS} > unit || exit 1
+systemctl daemon-reload && systemctl start {CHANNELS} && exit 0
+tail -n 1 log >&2; exit 1"""
+        await host.run(script, timeout_s=UNIT_READY_S)
+        return "running"
 
     async def stop(self, host: Host, name: str) -> str:
         """A broker or a client."""
         script = f"""cd {quote(self.home(host.name))}/{quote(name)} 2>/dev/null || {{ echo absent; exit 0; }}
 {_RUNS}
+if [ -e unit ]; then
+  systemctl stop $(cat unit); rm -f /{UNITS}/$(cat unit) unit
+  systemctl daemon-reload; echo ended; exit 0
+fi
 runs || {{ echo ended; exit 0; }}
 kill -TERM $(cat pid)
 for i in $(seq {STOP_S * 10}); do runs || {{ echo ended; exit 0; }}; sleep 0.1; done
 kill -KILL $(cat pid); echo killed"""
-        return (await host.run(script, timeout_s=STOP_S + 20)).strip()
+        return (await host.run(script, timeout_s=STOP_S + 60)).strip()
 
     async def state(self, host: Host, name: str) -> str:
         place = f"{quote(self.home(host.name))}/{quote(name)}"
         script = f"cd {place} 2>/dev/null || {{ echo absent; exit 0; }}\n{_RUNS}\n"
-        return (await host.run(script + "runs && echo running || echo ended")).strip()
+        script += "if [ -e unit ]; then systemctl is-active --quiet $(cat unit); else runs; fi"
+        return (await host.run(script + " && echo running || echo ended")).strip()
 
     async def remove(self, host: Host) -> None:
         """All that was put there, and the packages with the last of those who share the directory."""
@@ -174,6 +205,8 @@ kill -KILL $(cat pid); echo killed"""
         return base64.b64decode(await host.run(script, timeout_s=300))
 
 
+# Whether a driver can be a unit of systemd there.
+_MANAGED = '[ -d /run/systemd/system ] && [ "$(id -u)" = 0 ] && echo yes || echo no'
 # A pid file may be older than the process that has its number now.
 _RUNS = """runs() {
   [ -e pid ] && [ "$(readlink /proc/$(cat pid)/cwd)" = "$(pwd -P)" ]

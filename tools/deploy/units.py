@@ -54,6 +54,40 @@ def channels_service(executable: Path) -> str:
     return shipped("systemd", CHANNELS).replace(SHIPPED_PUBCTL, str(executable.with_name("pubctl")))
 
 
+# Lines of the shipped unit that hold wherever the driver lies; others name places or hide them.
+DEPLOYED = (
+    *("Description", "Documentation", "StartLimitIntervalSec", "StartLimitBurst", "Type", "NotifyAccess"),
+    *("TimeoutStartSec", "TimeoutStopSec", "KillMode", "Restart", "RestartSec", "SyslogIdentifier", "UMask"),
+    *("LimitNOFILE", "LimitCORE", "TasksMax", "MemoryMax", "NoNewPrivileges", "ProtectClock", "WantedBy"),
+    *("ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "RestrictRealtime"),
+)
+
+
+def deployed_channels(place: str, words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The driver of channels as `pubctl deploy` starts it: `words` in the directory `place`, by the user that
+    deploys. Its first line says whose it is."""
+    more = [f"WorkingDirectory={_unquoted(place)}", f"StandardOutput=append:{_unquoted(place)}/log"]
+    more += ["StandardError=inherit", f"ExecStart={' '.join(map(_quoted, words)).replace('$', '$$')}"]
+    more += [f"Environment={_quoted(f'{key}={value}')}" for key, value in environment.items()]
+    lines = [f"# deployed to {place}"]
+    for line in shipped("systemd", CHANNELS).splitlines():
+        if line.startswith("[") or line.partition("=")[0] in DEPLOYED:
+            lines.append(line)
+        if line == "[Service]":
+            lines += more
+    return "\n".join(lines) + "\n"
+
+
+def _unquoted(value: str) -> str:
+    return value.replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    """As systemd reads it."""
+    escaped = _unquoted(word).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def configuration(listen: Sequence[str], neighbours: Sequence[str]) -> str:
     """A short file: what is not in it has its default."""
     lines = [
