@@ -364,14 +364,35 @@ class BackEnd(Quiet):
 
     # --- a channel is replaced ----------------------------------------------------------------------------
 
-    def replaced(self, old: Channel, new: Channel, now: float) -> None:
-        """Sets whose values the new version takes go on in it; brokers ask again for all, and hear of those
-        that do not."""
-        carried: dict[int, set[int]] = {}  # by broker
-        for known in list(self.store.interest.by_be.values()):
+    def replaced(self, old: Channel, new: Channel, voided: Plan | None, now: float) -> None:
+        """Sets whose values the new version takes go on in it, those of the plan that was open before others;
+        brokers ask again for all, and hear of those that do not."""
+        interest = self.store.interest
+        planned = interest.generation if voided is None else voided.generation
+        sets = [
+            known
+            for known in interest.by_be.values()
+            if (known.kept.channel, known.kept.version) == (old.name, old.version) and not known.kept.left
+        ]
+        carried = self._carry([known for known in sets if known.kept.entered <= planned], old, new, now)
+        if voided is not None:
+            self.store.executions.plan_again(voided, new, interest.generation)
+        for broker, more in self._carry(
+            [known for known in sets if known.kept.entered > planned], old, new, now
+        ).items():
+            carried.setdefault(broker, set()).update(more)
+        for broker, bes in carried.items():
+            if (session := self.brokers.get(broker)) is not None:
+                self._await(session, bes, now)
+        self.troubled(new.name, "replaced", f"channel {new.name} has version {new.version} now")
+
+    def _carry(
+        self, sets: list[BackendSubscription], old: Channel, new: Channel, now: float
+    ) -> dict[int, set[int]]:
+        """By broker, what its sets have become."""
+        carried: dict[int, set[int]] = {}
+        for known in sets:
             kept = known.kept
-            if (kept.channel, kept.version) != (old.name, old.version) or kept.left:
-                continue
             names = [parameter.name for parameter in old.parameters]
             try:
                 given = dict(zip(names, read_canonical(old.parameters, kept.form)))
@@ -382,10 +403,7 @@ class BackEnd(Quiet):
             if found is not None:
                 for broker in found.brokers:
                     carried.setdefault(broker, set()).add(found.be)
-        for broker, sets in carried.items():
-            if (session := self.brokers.get(broker)) is not None:
-                self._await(session, sets, now)
-        self.troubled(new.name, "replaced", f"channel {new.name} has version {new.version} now")
+        return carried
 
     # --- what it looks like -------------------------------------------------------------------------------
 

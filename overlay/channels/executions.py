@@ -75,13 +75,38 @@ class Executions:
             executed = self.progress.get(channel.name, Progress()).executed
             self.results.drop(store_name(channel.name, channel.version), 2**62, executed)
 
-    def begin(self, channel: Channel) -> None:
+    def begin(self, channel: Channel) -> Plan | None:
         """A channel that is new or other: from here on rows are new to it, or from where its version before
-        has come; an open plan is void."""
+        has come. The plan that was open is void and returned."""
+        voided = self.plans.get(channel.name)
         progress = self.progress.setdefault(channel.name, Progress())
         progress.cuts = {each: progress.cuts.get(each, self.log.end(each)) for each in channel.new}
         self._note(channel.name)
         self._void(channel.name)
+        return voided
+
+    def plan_again(self, voided: Plan, channel: Channel, generation: int) -> None:
+        """The new version runs what was planned for the one before: the same sets, which `generation` ends,
+        over the same rows. Who came after the plan was told to begin with the next execution, and is owed
+        what has come since."""
+        progress, seen = self.progress[channel.name], {name: up_to for name, _, up_to in voided.cuts}
+        cuts = []
+        for name in self._fed(channel):
+            after = progress.cuts[name] if name in channel.new else self.log.end(name)
+            cuts.append((name, after, max(after, seen.get(name, 0)) if name in channel.new else after))
+        again = msgspec.structs.replace(
+            voided, version=channel.version, generation=generation, cuts=tuple(cuts)
+        )
+        self._open(again)
+
+    def _fed(self, channel: Channel) -> list[str]:
+        """The datasets of its query that publications feed."""
+        datasets = self.catalog.datasets.items()
+        return [name for name, dataset in datasets if dataset.fed and mentions(channel, name)]
+
+    def _open(self, plan: Plan) -> None:
+        self.plans[plan.channel] = plan
+        self.records.put(f"plan/{plan.channel}", msgspec.msgpack.encode(plan))
 
     def end(self, channel: Channel) -> None:
         """The channel is dropped: its results go. Its number goes on if it comes again."""
@@ -112,15 +137,13 @@ class Executions:
             self._move_on(channel, progress)
             return None
         cuts = []
-        for name, dataset in self.catalog.datasets.items():
-            if dataset.fed and mentions(channel, name):
-                end = self.log.end(name)
-                cuts.append((name, progress.cuts.get(name, end) if name in channel.new else end, end))
+        for name in self._fed(channel):
+            end = self.log.end(name)
+            cuts.append((name, progress.cuts.get(name, end) if name in channel.new else end, end))
         if channel.period_s == 0 and all(after == end for _, after, end in cuts):
             return None
         plan = Plan(channel.name, channel.version, progress.executed + 1, generation, now, tuple(cuts))
-        self.plans[channel.name] = plan
-        self.records.put(f"plan/{channel.name}", msgspec.msgpack.encode(plan))
+        self._open(plan)
         return plan
 
     def _move_on(self, channel: Channel, progress: Progress) -> None:

@@ -117,10 +117,10 @@ class ChannelVerbs(Quiet):
         for dataset in given.datasets:
             feeds.begin(dataset, now)
         for name in [channel.name for channel in given.channels if channel.name in changed]:
-            store.executions.begin(store.catalog.channels[name])
+            voided = store.executions.begin(store.catalog.channels[name])
             self.desk.failures.pop(name, None)
             if name in before:
-                self.desk.backend.replaced(before[name], store.catalog.channels[name], now)
+                self.desk.backend.replaced(before[name], store.catalog.channels[name], voided, now)
         store.note_catalog()
         return changed
 

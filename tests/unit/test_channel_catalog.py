@@ -69,6 +69,35 @@ def command(town: Town, verb: str, **arguments: Any) -> Any:
     return answer.outcome, msgspec.json.decode(answer.body)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_came_after_a_plan_has_what_came_since_though_its_channel_is_replaced(
+    town: Town, killed: bool
+) -> None:
+    """It was told to begin with the next execution; the one that is planned runs anew without it, and over
+    no more than it was planned for."""
+    for name in ("ann", "bob"):
+        town.attach(name, "edge")
+    ann = subscribe(town, "ann", 0)
+    publish(town, 1)
+    assert town.drive(commit=False) is not None
+    bob = subscribe(town, "bob", -5)
+    assert bob.since == position(1)
+    publish(town, 2)
+    replace(town)
+    if killed:
+        town.crash("back")
+        town.sessions.pop("driver")
+        town.run(1.0)
+        town.start("back")
+        town.run(10.0)
+    town.drive_version = 2
+    plan = town.drive()
+    assert plan is not None and (plan.version, plan.execution) == (2, 1)
+    assert (ids(town, "ann", ann), ids(town, "bob", bob)) == ([1], [])
+    town.drive()
+    assert ids(town, "ann", ann) == ids(town, "bob", bob) == [2]
+
+
 def test_a_channel_that_is_replaced_goes_on(town: Town) -> None:
     """Who is there, who is behind and who is away have every row of both versions, once."""
     for name in ("ann", "bob", "eve"):

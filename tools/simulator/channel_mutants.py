@@ -96,6 +96,11 @@ def latecomer_empty() -> list[Replacement]:
     return [(BackEnd, "_first", lambda self, channel, known, fresh: fresh)]
 
 
+def voided_for_all() -> list[Replacement]:
+    """An execution whose channel is replaced is planned anew for everybody: who came meanwhile is past it."""
+    return [(Executions, "plan_again", lambda self, voided, channel, generation: None)]
+
+
 CHANNEL_MUTANTS = {
     "plan-forgotten": plan_forgotten,
     "position-kept": position_kept,
@@ -105,4 +110,5 @@ CHANNEL_MUTANTS = {
     "replaced-anew": replaced_anew,
     "sets-forgotten": sets_forgotten,
     "latecomer-empty": latecomer_empty,
+    "voided-for-all": voided_for_all,
 }
