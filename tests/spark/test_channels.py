@@ -229,5 +229,5 @@ def test_places_and_times_that_are_none_stop_nobody(spark: Any) -> None:
         be: canonical(take_set(channel.parameters, {"type": "fire", "lat": lat, "lon": 24.0}))
         for be, lat in ((1, 60.0), (2, 95.0), (3, 1e308))
     }
-    ((be, packed),) = Executor(spark, tables).run(Execute(channel, plan, sets, found.datasets))
-    assert be == 1 and [msgspec.msgpack.decode(row)[1]["id"] for row in packed] == [0, 4]
+    (run,) = Executor(spark, tables).run(Execute(channel, plan, sets, found.datasets))
+    assert run.be == 1 and [msgspec.msgpack.decode(row)[1]["id"] for row in rows_of(run)] == [0, 4]
