@@ -148,7 +148,19 @@ class Announcements(Quiet):
             self._awaited[peer] = left
         for how, number, gather in awaited:
             if how == find and not due(number):
+                self._wait_on(how, number, gather)
                 gather.answer(peer, None, now)
+
+    def _wait_on(self, find: Find, number: int, gather: Gather) -> None:
+        """Who waits for one that is away waits for those who were told since in its place: nobody was asked
+        for this answer when they were."""
+        for peer in self._open:
+            if (announcement := find(peer, number)) is not None:
+                announcement.notify(number, gather, peer)
+
+    def link_losing(self, session: Session, now: float) -> None:
+        for waiting in self._awaited.get(session, ()):  # type: ignore[call-overload]
+            self._wait_on(*waiting)
 
     def link_down(self, session: Session, now: float) -> None:
         if not isinstance(session, Peer):

@@ -33,7 +33,6 @@ from overlay.tree.join import ASK_AGAIN_S, ASKING, Join
 from overlay.tree.peer import Peer, peers_of
 from overlay.tree.router import TreeRouter
 
-TOGETHER_S = 1.0  # those that were behind one broker are waited for before any of them goes on
 AGAIN_S = 0.25  # between two rounds of dialling
 NOT_READY = ("not-ready", "not-granted")  # it may be soon
 
@@ -50,7 +49,6 @@ class Healing(Quiet):
         self.gone: dict[int, Peer] = {}  # gone round
         self.healed = 0
         self._final: dict[Peer, Peer] = {}  # gone -> when this one has said SyncDone, nothing is left there
-        self._together: dict[Peer, float] = {}  # gone -> until when the others are waited for
         self._not_back: dict[Peer, set[int]] = {}  # gone -> who was below it and is not back yet
         self._told: dict[Peer, list[Filter]] = {}  # gone -> what it had told
         self._seeking: Peer | None = None  # the parent in whose place another is sought
@@ -65,8 +63,7 @@ class Healing(Quiet):
         edges.changed.append(self._edge_changed)
         join.sync.tables_in.append(self._tables_in)
         join.sync.forget_stale.append(self._synced)
-        join.sync.holds = self._holds
-        join.sync.said.append(self._said)
+        router.subscriptions.word_of = self._word_of
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -238,10 +235,8 @@ class Healing(Quiet):
         if final:
             self._final[gone] = peer
             gone.heirs = (peer.id,)
-        elif gone not in self._together:
+        else:
             self._cover(gone)
-            self._together[gone] = now + TOGETHER_S
-            self.core.timers.at(now + TOGETHER_S, self._end_together)
         self.router.next_hop_override[peer] = gone
         self.router.subscriptions.generation += 1
 
@@ -251,12 +246,19 @@ class Healing(Quiet):
             return
         below = self.edges.children.get(gone.id, set()) - {self.core.id}
         self._not_back[gone] = {broker for broker in below if not self.edges.by_broker[broker].gone}
-        subscriptions = self.router.subscriptions
-        told = self.router.covered[gone] = subscriptions.matcher()
-        self._told[gone] = [entry.item.filter for entry in subscriptions.table.of(gone)]
-        for number, filter in enumerate(self._told[gone]):
-            told.add(number, filter, 0)
-            subscriptions.mentions.add(filter)
+        self.router.covered[gone] = self.router.subscriptions.matcher()
+        self._told[gone] = []
+        self._cover_more(gone)
+
+    def _cover_more(self, gone: Peer) -> None:
+        """What it has told, and what it had told those who come."""
+        told, subscriptions = self._told[gone], self.router.subscriptions
+        known = set(told)
+        for entry in subscriptions.table.of(gone):
+            if entry.item.filter not in known:
+                self.router.covered[gone].add(len(told), entry.item.filter, 0)
+                subscriptions.mentions.add(entry.item.filter)
+                told.append(entry.item.filter)
 
     def _uncover(self, gone: Peer) -> None:
         """Nobody who was below it can be missed any more."""
@@ -286,31 +288,21 @@ class Healing(Quiet):
     def _tables_in(self, peer: Peer, now: float) -> None:
         gone = self.router.next_hop_override.get(peer)
         if isinstance(gone, Peer) and self.gone.get(gone.id) is gone:
+            if gone in self.router.covered:
+                self._cover_more(gone)
             self.router.subscriptions.reconsider(gone, now)
 
-    # --- those that come together -----------------------------------------------------------------------
-
-    def _holds(self, peer: Peer) -> bool:
-        """Those that were behind one broker may have wanted what each other publish, and nobody here knows:
-        none of them hears SyncDone before all are here and have told their tables."""
+    def _word_of(self, peer: Peer, home: int) -> Peer | None:
+        """Who comes in the place of one that is away tells also what that one had told it: of homes that are
+        there still, it is the word of the one that is away. Nobody else may know it here."""
         gone = self.router.next_hop_override.get(peer)
-        if not isinstance(gone, Peer) or gone not in self._together:
-            return False
-        others = peers_of(self.core)
-        heirs = [other for other, held in self.router.next_hop_override.items() if held is gone]
-        if not all(isinstance(heir, Peer) and heir.told_all for heir in heirs):
-            return True
-        awaited = self.edges.children.get(gone.id, set()) - {self.core.id, gone.id}
-        return any(broker not in others and not self.edges.by_broker[broker].gone for broker in awaited)
-
-    def _said(self, peer: Peer, now: float) -> None:
-        """The last of those that come together is ready, so the others are."""
-        if self.router.next_hop_override.get(peer) in self._together:
-            self.core.timers.at(now, self.join.sync.check_all)
-
-    def _end_together(self, now: float) -> None:
-        self._together = {gone: until for gone, until in self._together.items() if until > now}
-        self.join.sync.check_all(now)
+        if not isinstance(gone, Peer) or self.gone.get(gone.id) is not gone or gone in self._final:
+            return peer
+        peers = peers_of(self.core)
+        way = [one for one in self.edges.chain(home) if one in peers or one == self.core.id]
+        if not way:
+            return gone if self.join.parent in (None, gone) else None
+        return peer if way[0] == peer.id else self.gone.get(way[0])
 
     def _synced(self, peer: Peer, now: float) -> None:
         gone = self.router.next_hop_override.get(peer)
@@ -364,7 +356,6 @@ class Healing(Quiet):
     def _return(self, peer: Peer) -> None:
         del self.gone[peer.id]
         self._final.pop(peer, None)
-        self._together.pop(peer, None)
         self._uncover(peer)
         peer.paused, peer.tells, peer.heirs = False, None, ()
         self.router.subscriptions.generation += 1

@@ -114,6 +114,16 @@ class Peer(Remote):
             return False
         return source.tells(self.id, home) if source.tells is not None else self.id in source.heirs
 
+    @property
+    def is_replaced(self) -> bool:
+        """Of one that is gone round: one neighbour has all of its place."""
+        return self.tells is not None and bool(self.heirs)
+
+    def is_relayed(self, source: Session) -> bool:
+        """Whether it is told what came from `source`, whose place it has: that one had told us, and this
+        neighbour perhaps not."""
+        return isinstance(source, Peer) and source.is_replaced and self.id in source.heirs
+
     def succeeds(self, source: Peer) -> bool:
         """Whether it takes the place of this one, or a part of it."""
         return source.paused and (source.tells is not None or self.id in source.heirs)

@@ -54,6 +54,8 @@ class Subscriptions(Quiet):
         # Set by Tombstones: whether a lost side's are to stand for a while; one of a side is told by another.
         self.bury: Callable[[Peer], bool] = lambda peer: False
         self.turned: Callable[[SubscriptionEntry, Peer], None] = lambda entry, left: None
+        # Set by Healing: whose word it is what this neighbour says of this home; nobody's: None.
+        self.word_of: Callable[[Peer, int], Peer | None] = lambda peer, home: peer
         # Set by Shortcuts: the anchor and path of one with this filter were others before.
         self.left: Callable[[Filter, Group, Group], None] = lambda filter, before, after: None
         self._group: dict[int, int] = {}
@@ -113,6 +115,11 @@ class Subscriptions(Quiet):
             self.core.refuse("contradiction")  # its path may change, what it asks for never
             return
         gather = self.announcements.confirmation(peer, message.stamp)
+        if (source := self.word_of(peer, item.home)) is not peer:
+            if source is not None and known is None:
+                self._relayed(item, source, gather, now)
+            gather.start(now)
+            return
         before = known.source if known is not None else peer
         entry, change = self.table.learn((item.origin, item.serial), item, peer)
         if not self.flooding:
@@ -132,6 +139,12 @@ class Subscriptions(Quiet):
         else:
             self.await_confirmation(entry.key, gather)
         gather.start(now)
+
+    def _relayed(self, item: Subscription, source: Peer, gather: Gather, now: float) -> None:
+        """The word of one that is away, by another that it had told."""
+        entry, _ = self.table.learn((item.origin, item.serial), item, source)
+        self._enter(entry, source)
+        self._spread(entry, gather, now)
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: float) -> None:
         if (entry := self.table.by_key.get((message.origin, message.serial))) is not None:
@@ -264,7 +277,9 @@ class Subscriptions(Quiet):
 
     def _announceable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
-        if peer in entry.sources or peer.will_tell(entry.source, entry.item.home):
+        if peer in entry.sources:
+            return False
+        if peer.will_tell(entry.source, entry.item.home) and not peer.is_relayed(entry.source):
             return False
         if entry.source.lost and entry.item.origin != self.core.id:
             return False  # a tombstone stays announced; anew, a SyncDone would wait for it, and it for that
@@ -273,7 +288,8 @@ class Subscriptions(Quiet):
     def _announce_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
         announced = self.announced.get(peer)
         if announced is not None and self._announceable(entry.number, peer):
-            if self.flooding or self._called_for(entry.number, peer):
+            relayed = peer.is_relayed(entry.source)
+            if self.flooding or relayed or self._called_for(entry.number, peer):
                 announced.add(entry.number, None, now)
 
     def _unadvertised(self, advertisement: AdvertisementEntry, peer: Peer, now: float) -> None:
@@ -314,7 +330,11 @@ class Subscriptions(Quiet):
             yield from self.remote.covered(filter)
 
     def _anchor(self, number: int) -> int:
-        return onward(self.table.entry(number).item.path, self.core.id, self.delta)[0]
+        """The word of one that is away is told as such: it covers nothing of others, nor they it."""
+        entry = self.table.entry(number)
+        if isinstance(entry.source, Peer) and entry.source.is_replaced:
+            return entry.source.id
+        return onward(entry.item.path, self.core.id, self.delta)[0]
 
     # --- links ----------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import pytest
 from overlay.settings import HealingSettings
 from overlay.tree.join import Join
 from tests.sim.stories import Story
+from tools.simulator.clients import ClientHost
 from tools.simulator.digests import small
 from tools.simulator.edges import NoCycle
 from tools.simulator.mutants import mutated
@@ -17,8 +18,9 @@ from tools.simulator.tables import behaviour
 HEALING = small(find("healing"))
 
 
-# In 159 one came back after another had; in 19 nobody dies, and neighbours waited for each other's SyncDone.
-@pytest.mark.parametrize("seed", [0, 4, 6, 19, 159])
+# In 159 one came back after another had; in 19 nobody dies, and neighbours waited for each other's SyncDone;
+# in 118 a subscriber was confirmed by nobody.
+@pytest.mark.parametrize("seed", [0, 4, 6, 19, 118, 159])
 def test_one_tree_without_a_cycle_and_nothing_lost(seed: int) -> None:
     result = simulate(HEALING, "", None, seed)
     assert result.ok and result.owed > 0, [result.replay(), *result.violations]
@@ -76,6 +78,81 @@ def test_the_third_to_come_back_misses_nothing_either() -> None:
 def test_if_what_was_told_is_looked_at_anew_the_third_misses_some() -> None:
     with mutated("healing-covered-anew"), pytest.raises(AssertionError):
         test_the_third_to_come_back_misses_nothing_either()
+
+
+def _around(above: dict[int, tuple[int, ...]]) -> Story:
+    """Broker -> the candidates for its parent."""
+    story = Story(len(above), healing=HealingSettings(after_s=1.0, heal_s=20.0))
+    story._addresses = [tuple(f"sim://b{other}" for other in above[number]) for number in above]
+    return story.begin()
+
+
+def _publish(story: Story, sender: ClientHost) -> list[int]:
+    for x in range(1, 101):
+        sender.publish({"x": x})
+        story.run_for(0.1)
+    story.wait(lambda: sender.idle)
+    return list(range(1, 101))
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_who_was_cut_off_in_the_middle_misses_nothing(equal: bool) -> None:
+    """b0 - b1 - b2: b1 is cut off, and b2 goes round it. b0 has never heard what is wanted at b1; b2 tells
+    it, also if somebody there wants the same."""
+    story = Story(3, healing=HealingSettings(after_s=1.0, heal_s=20.0)).begin()
+    sender, reader, beside = story.publisher("sender", 2), story.client("reader", 1), story.client("beside", 2)
+    wanted = [story.subscribe(one, "x > 0") for one in ((reader, beside) if equal else (reader,))]
+    story.wait(lambda: all(subscription.confirmed for subscription in wanted))
+    story.wall(story.brokers[1], reader, seconds=6.0)
+    published = _publish(story, sender)
+    assert story.received(reader) == published
+    assert not equal or story.received(beside) == published
+    assert not story.judged()
+
+
+def test_who_was_beside_and_comes_later_misses_nothing() -> None:
+    """b1 dies, b2 comes to b0 at once, b3 seconds later: what is wanted at b3 only b2 had been told."""
+    story = _around({0: (), 1: (0,), 2: (1,), 3: (1,)})
+    sender, reader = story.publisher("sender", 2), story.client("reader", 3)
+    wanted = story.subscribe(reader, "x > 0")
+    story.wait(lambda: wanted.confirmed)
+    story.wall(story.brokers[3], reader, seconds=6.0)
+    story.crash(story.brokers[1])
+    published = _publish(story, sender)
+    assert story.received(reader) == published
+    assert not story.judged()
+
+
+def test_if_nobody_tells_what_was_told_both_miss_some() -> None:
+    with mutated("healing-told-not-relayed"):
+        with pytest.raises(AssertionError):
+            test_who_was_cut_off_in_the_middle_misses_nothing(equal=False)
+        with pytest.raises(AssertionError):
+            test_who_was_beside_and_comes_later_misses_nothing()
+
+
+def test_a_subscriber_is_confirmed_when_those_who_publish_are_back() -> None:
+    """b1 dies. Below it b2, with the subscriber, comes to b0; b3, with the publisher, is cut off for a while:
+    b0 knows of the publisher, and that nobody has told it."""
+    story = _around({0: (), 1: (0,), 2: (1,), 3: (1,)})
+    sender, reader = story.publisher("sender", 3), story.client("reader", 2)
+    story.wall(story.brokers[3], sender, seconds=4.0)
+    story.crash(story.brokers[1])
+    story.run_for(0.5)
+    wanted = story.subscribe(reader, "x > 0")
+    for x in range(1, 101):
+        sender.publish({"x": x})
+        story.run_for(0.1)
+        if not wanted.confirmed:
+            missed = x
+    story.wait(lambda: sender.idle)
+    assert 30 <= missed < 60 and len(story.received(reader)) >= 99 - missed  # it hears of it a moment later
+    assert not story.judged()
+
+
+def test_confirmed_by_who_was_not_asked_it_misses_some() -> None:
+    with mutated("healing-confirmed-unasked"), pytest.raises(AssertionError):
+        test_a_subscriber_is_confirmed_when_those_who_publish_are_back()
 
 
 def _crosswise() -> Story:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from overlay.data.reroute import let_go
+from overlay.tree.announcements import Announcements
 from overlay.tree.granting import Granting
 from overlay.tree.healing import Healing
 from overlay.tree.peer import Peer
@@ -50,9 +51,21 @@ def _covered_anew() -> list[Replacement]:
     return [(Healing, "_cover", anew)]
 
 
+def _not_relayed() -> list[Replacement]:
+    """Who comes in the place of one that is away tells only what is its own."""
+    return [(Peer, "is_relayed", lambda self, source: False)]
+
+
+def _confirmed_unasked() -> list[Replacement]:
+    """Who waited for one that is away waits for nobody when others have come in its place."""
+    return [(Announcements, "_wait_on", lambda self, find, number, gather: None)]
+
+
 HEALING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "healing-root-grants-while-dialling": _grants_while_it_dials,
     "healing-held-forgotten": _held_is_forgotten,
     "healing-covered-forgotten": _covered_is_forgotten,
     "healing-covered-anew": _covered_anew,
+    "healing-told-not-relayed": _not_relayed,
+    "healing-confirmed-unasked": _confirmed_unasked,
 }
