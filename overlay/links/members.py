@@ -50,9 +50,12 @@ class Members(Quiet):
         return None
 
     def refusal(self, link: Link, hello: Hello, now: float) -> Refuse | None:
+        peer = self.core.peers.get(hello.broker)
+        if peer is not None and peer.incarnation == hello.incarnation and hello.epoch < peer.greeted:
+            # It was on its way for long, and who sent it has dialled again since: nobody is at the other end.
+            return Refuse("late", f"{hello.name} has greeted {self.core.name} again since")
         if (refusal := self.refuses(hello) or self.permits(hello, now)) is not None:
             return refusal
-        peer = self.core.peers.get(hello.broker)
         if peer is None or peer.link is None or peer.link is link:
             return None
         if peer.incarnation != hello.incarnation:
@@ -72,6 +75,7 @@ class Members(Quiet):
         epoch = peer.epoch if peer is not None and shared else hello.epoch
         self.core.send(self.handshake.hello(epoch, True, peer if shared else None), link)
         peer = self._establish(link, hello, epoch, shared, dialled=False, now=now)
+        peer.greeted = hello.epoch
         self.joined(peer, now)
 
     def objection(self, hello: Hello) -> tuple[str, str] | None:

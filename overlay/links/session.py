@@ -124,7 +124,7 @@ class Session(Lane):
 class Remote(Session):
     """Another broker, whatever the link to it is for."""
 
-    __slots__ = ("addresses", "dialled", "lanes", "paused", "window")
+    __slots__ = ("addresses", "dialled", "greeted", "lanes", "paused", "window")
 
     def __init__(self, core: Core, kind: Kind, broker: int, name: str) -> None:
         super().__init__(
@@ -132,6 +132,7 @@ class Remote(Session):
         )
         self.addresses: tuple[str, ...] = ()
         self.dialled = False  # by us
+        self.greeted = 0  # the newest greeting of its dials that was taken: numbers rise within a life
         self.window = 0  # what the other side takes unsettled
         self.paused = False  # nothing is sent to it; publications for it wait here
         self.lanes: dict[int, FurtherLane] = {}

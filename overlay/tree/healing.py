@@ -5,14 +5,15 @@ that answers, by the edges, then those below one of them. Only a broker without 
 the root's permission (granting.py). It is taken by a broker that has no link to the one between them
 either: nobody goes round a broker that is there for the other side.
 
-A neighbour in whose place others come is *gone round*. Its stream is held, and what it told stands until who
-lies on the way to the home by now (the edges say who) tells it; of that one the word counts at once, but its
-publications wait in the held stream behind the older ones. When it has said SyncDone all that is held goes to
-it, oldest first, unless it is for others still missing: that remains held. (Of equal subscriptions behind it
-only one was told here. So while some who were below it are away, all that it ever told is held for them, also
-after another has come back and tells it.) At the child everything is behind
-the new parent then, and the old one is given up; so it is at a parent that comes back and finds its child
-elsewhere. Otherwise it is given up after `healing.heal_s`, or comes back before.
+A neighbour in whose place others come is *gone round*. Who comes tells also what that one had told it: what
+is wanted there, and behind it, was told to those who publish it and perhaps not to us. Its stream is held,
+and what it told stands until who lies on the way to the home by now (the edges say who) tells it; of that one
+the word counts at once, but its publications wait in the held stream behind the older ones. When it has said
+SyncDone all that is held goes to it, oldest first, unless it is for others still missing: that remains held.
+(Of equal subscriptions behind it only one was told here. So while some who were below it are away, all that
+it ever told is held for them, also after another has come back and tells it.) At the child everything is
+behind the new parent then, and the old one is given up; so it is at a parent that comes back and finds its
+child elsewhere. Otherwise it is given up after `healing.heal_s`, or comes back before.
 """
 
 from __future__ import annotations

@@ -190,8 +190,10 @@ class Join(Quiet):
 
     @property
     def asks(self) -> bool:
-        """Whether an answer may make us somebody's child."""
-        return self._dialling and self.parent is None and not self._given_up
+        """Whether an answer may make us somebody's child. Where nobody has answered before none is expected:
+        a root whose candidates are dead would grant nothing to others, as it always dials one of them."""
+        expected = self._through not in self._silent
+        return self._dialling and self.parent is None and not self._given_up and expected
 
     def give_up_dial(self) -> None:
         self._given_up = True

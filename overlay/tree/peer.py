@@ -68,11 +68,6 @@ class Peer(Remote):
         return self.link is not None and self.synced_by_peer
 
     @property
-    def told_all(self) -> bool:
-        """Its tables are in, and all that was announced to it or by it is confirmed."""
-        return self.tables_received and not self.sync_pending and not self.shadows
-
-    @property
     def synced(self) -> bool:
         return self.synced_by_peer
 

@@ -34,7 +34,6 @@ class Sync(Quiet):
         self.said: list[Callable[[Peer, float], None]] = []  # called when we have said SyncDone
         self.forget_stale: list[Callable[[Peer, float], None]] = []
         self.forget_shadows: list[Callable[[Peer, float], None]] = []
-        self.holds: Callable[[Peer], bool] = lambda peer: False  # others that come with it are not ready yet
         self.seeking: Callable[[], bool] = lambda: False  # a configured parent is not reached yet
         self._written: list[tuple[str, tuple[str, ...]]] = []
 
@@ -90,7 +89,6 @@ class Sync(Quiet):
             and not peer.sync_pending
             and not peer.shadows
             and self._all_known_but(peer)
-            and not self.holds(peer)
         ):
             peer.synced_by_us = True
             self.core.tell(SyncDone(), peer)

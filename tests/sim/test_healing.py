@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from grapevine.wire.identity import identify
 from overlay.settings import HealingSettings
 from overlay.tree.join import Join
 from tests.sim.stories import Story
@@ -100,7 +101,11 @@ def test_who_was_cut_off_in_the_middle_misses_nothing(equal: bool) -> None:
     """b0 - b1 - b2: b1 is cut off, and b2 goes round it. b0 has never heard what is wanted at b1; b2 tells
     it, also if somebody there wants the same."""
     story = Story(3, healing=HealingSettings(after_s=1.0, heal_s=20.0)).begin()
-    sender, reader, beside = story.publisher("sender", 2), story.client("reader", 1), story.client("beside", 2)
+    sender, reader, beside = (
+        story.publisher("sender", 2),
+        story.client("reader", 1),
+        story.client("beside", 2),
+    )
     wanted = [story.subscribe(one, "x > 0") for one in ((reader, beside) if equal else (reader,))]
     story.wait(lambda: all(subscription.confirmed for subscription in wanted))
     story.wall(story.brokers[1], reader, seconds=6.0)
@@ -174,6 +179,21 @@ def _crosswise() -> Story:
         joins[number].try_again(story.brokers[number].clock())
         story.brokers[number].wake()
     return story
+
+
+def test_a_root_whose_candidates_are_dead_takes_another_root() -> None:
+    """b0 dies for good, and of those below it the one with the higher id restarts and knows nobody else: it
+    dials b0 for ever, and is found by the other."""
+    story = _around({0: (), 1: (0,), 2: (0,)})
+    story.crash(story.brokers[0])
+    high = max(story.brokers[1:], key=lambda broker: identify(broker.name))
+    story.crash(high)
+    high.start()
+    story.run_for(1.2)  # nobody has answered
+    join = behaviour(story.cores()[high is story.brokers[2]], Join)
+    asks: list[bool] = []
+    story.wait(lambda: asks.append(join.asks) is None and story.oracle.reach.is_tree(2), 30.0)
+    assert not any(asks)
 
 
 def test_two_roots_that_ask_in_each_others_half_become_one_tree() -> None:

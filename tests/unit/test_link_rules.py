@@ -23,6 +23,7 @@ from grapevine.wire.messages import (
     Message,
     Publication,
     Publish,
+    Refuse,
     Reset,
     Resume,
     Subscribe,
@@ -57,6 +58,17 @@ def test_publications_of_an_unknown_epoch_are_answered_with_reset() -> None:
     broker.say(2, Batch(5, 1, 0, 0, 100, [Publication(BODY, b"", 1, 0, 7, 8)]))
     assert isinstance(broker.sent[-1], Reset) and not broker.batches
     assert broker.core.peers[identify("writer")].incoming.received == 0
+
+
+def test_a_greeting_from_before_the_last_one_is_not_taken() -> None:
+    """It was on its way while its sender dialled again: nobody is at its end, and the link that is there
+    would be closed for it."""
+    broker = between("reader", "writer")
+    broker.link(4, Kind.PEER, hello("writer", 8))
+    (refusal,) = [message for message in broker.sent if isinstance(message, Refuse)]
+    assert refusal.reason == "late"
+    link = broker.core.peers[identify("writer")].link
+    assert link is not None and link.number == 2
 
 
 @pytest.mark.parametrize(("incarnation", "resume", "again"), [(2, 9, [2]), (2, 8, [1, 2]), (3, 9, [1, 2])])
