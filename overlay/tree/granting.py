@@ -151,7 +151,9 @@ class Granting(Quiet):
             return False
         self._expire(now)
         if self.grant is not None and self.grant.target != ask.target:
-            return False
+            if self.grant.askers.keys() != {ask.asker}:
+                return False
+            self.grant = None  # whom it was to join is gone as well, and it asks elsewhere
         if not self.yields(ask.asker, now):
             return False
         self.grant = self.grant or Grant(ask.target)

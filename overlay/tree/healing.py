@@ -49,6 +49,9 @@ class Healing(Quiet):
         self.busy: Callable[[], bool] = lambda: False  # somebody moves or leaves
         self.gone: dict[int, Peer] = {}  # gone round
         self.healed = 0
+        # Neighbours that have not said SyncDone -> in whose place they are. If one goes as well before
+        # it has said it, who comes then is in the place of both: what is held longest first.
+        self._places: dict[Peer, list[Peer]] = {}
         self._final: dict[Peer, Peer] = {}  # gone -> when this one has said SyncDone, nothing is left there
         self._not_back: dict[Peer, set[int]] = {}  # gone -> who was below it and is not back yet
         self._told: dict[Peer, list[Filter]] = {}  # gone -> what it had told
@@ -193,7 +196,7 @@ class Healing(Quiet):
     def _objects(self, broker: int) -> str:
         """One that is gone round stays away while its successors exchange tables."""
         gone = self.gone.get(broker)
-        if gone is None or gone not in self.router.next_hop_override.values():
+        if gone is None or not any(gone in places for places in self._places.values()):
             return ""
         return f"others take the place of {gone.name} at {self.core.name}"
 
@@ -233,12 +236,22 @@ class Healing(Quiet):
             gone.paused, gone.tells = True, self._tells
             later = now + self.core.settings.healing.heal_s
             self.core.timers.at(later, lambda then: self._lose(gone, then))
-        if final:
-            self._final[gone] = peer
-            gone.heirs = (peer.id,)
+        self._places[peer] = [*self._places.get(gone, ()), gone]
+        for one in self._places[peer]:
+            if final:
+                self._final[one] = peer
+                one.heirs = (peer.id,)
+            else:
+                self._cover(one)
+        self._wait_behind(peer)
+
+    def _wait_behind(self, peer: Peer) -> None:
+        """What is for it waits on the stream of the first whose place it has."""
+        if places := self._places.get(peer):
+            self.router.next_hop_override[peer] = places[0]
         else:
-            self._cover(gone)
-        self.router.next_hop_override[peer] = gone
+            self._places.pop(peer, None)
+            self.router.next_hop_override.pop(peer, None)
         self.router.subscriptions.generation += 1
 
     def _cover(self, gone: Peer) -> None:
@@ -287,8 +300,7 @@ class Healing(Quiet):
         return parent is not None and parent.id == broker
 
     def _tables_in(self, peer: Peer, now: float) -> None:
-        gone = self.router.next_hop_override.get(peer)
-        if isinstance(gone, Peer) and self.gone.get(gone.id) is gone:
+        for gone in self._places.get(peer, ()):
             if gone in self.router.covered:
                 self._cover_more(gone)
             self.router.subscriptions.reconsider(gone, now)
@@ -296,28 +308,34 @@ class Healing(Quiet):
     def _word_of(self, peer: Peer, home: int) -> Peer | None:
         """Who comes in the place of one that is away tells also what that one had told it: of homes that are
         there still, it is the word of the one that is away. Nobody else may know it here."""
-        gone = self.router.next_hop_override.get(peer)
-        if not isinstance(gone, Peer) or self.gone.get(gone.id) is not gone or gone in self._final:
+        gone = next(iter(self._places.get(peer, ())), None)
+        if gone is None or gone in self._final:
             return peer
         peers = peers_of(self.core)
-        way = [one for one in self.edges.chain(home) if one in peers or one == self.core.id]
+        way = next((one for one in self.edges.chain(home) if one in peers or one == self.core.id), 0)
         if not way:
             return gone if self.join.parent in (None, gone) else None
-        return peer if way[0] == peer.id else self.gone.get(way[0])
+        if way in self.gone:
+            return self.gone[way]
+        tells_itself = way == self.core.id or (way != peer.id and peers[way].link is not None)
+        return None if tells_itself else peer
 
     def _synced(self, peer: Peer, now: float) -> None:
-        gone = self.router.next_hop_override.get(peer)
-        if not isinstance(gone, Peer) or self.gone.get(gone.id) is not gone:
-            return
-        self._forget_covered(gone, peer, now)
-        self._arrived(gone, peer)
-        self._hand_on(gone, {peer})
+        places = list(self._places.get(peer, ()))
+        for gone in places:
+            self._forget_covered(gone, peer, now)
+        for gone in places:
+            self._arrived(gone, peer)
+            self._hand_on(gone, {peer})
+            self._tell_healed(gone, peer, now)
+        final = [gone for gone in places if self._final.get(gone) is peer]
+        self.core.timers.at(now, lambda later: self._lose_all(final, later))
+
+    def _tell_healed(self, gone: Peer, peer: Peer, now: float) -> None:
         self.healed += 1
         took = round(now - self._since, 3) if self.join.parent is peer else None
         text = f"{self.core.name} and {peer.name} have gone round {gone.name}"
         self.core.event(now, "healed", text, round=gone.name, neighbour=peer.name, seconds=took)
-        if self._final.get(gone) is peer:
-            self.core.timers.at(now, lambda later: self._lose(gone, later))
 
     def _forget_covered(self, gone: Peer, peer: Peer, now: float) -> None:
         """It has told all that it must: what is behind it and was not repeated is covered by what was."""
@@ -332,15 +350,17 @@ class Healing(Quiet):
         """What is held goes to these, as far as they want it; and what is newer will go there directly."""
         override = self.router.next_hop_override
         for peer in takers:
-            del override[peer]
-        waiting = {peer for peer, held in override.items() if held is gone}
+            self._places[peer].remove(gone)
+            self._wait_behind(peer)
+        takers = {override.get(peer, peer) for peer in takers}  # type: ignore[misc]
         told = self.router.covered.get(gone)
 
         def send(one: Unsettled) -> list[Peer]:
-            sides = self.router.sides(one.publication.attributes)
+            sides = {override.get(side, side) for side in self.router.sides(one.publication.attributes)}
             hops = [peer for peer in takers & sides if peer.incoming is not one.record.incoming]
-            wanted = gone in sides or not waiting.isdisjoint(sides)
-            if wanted or (told is not None and told.groups(decode_attributes(one.publication.attributes))):
+            if gone in sides or (
+                told is not None and told.groups(decode_attributes(one.publication.attributes))
+            ):
                 hops.append(gone)
             for hop in hops:
                 hop.out.exclude([one.publication], one.names)
@@ -349,6 +369,10 @@ class Healing(Quiet):
         renew([gone], send)
         gone.epoch = 0  # the positions on its stream are other ones
         self.router.subscriptions.generation += 1
+
+    def _lose_all(self, all_gone: list[Peer], now: float) -> None:
+        for gone in all_gone:
+            self._lose(gone, now)
 
     def _lose(self, gone: Peer, now: float) -> None:
         if self.gone.get(gone.id) is gone and gone.link is None:
@@ -364,15 +388,15 @@ class Healing(Quiet):
     def link_losing(self, session: Session, now: float) -> None:
         """Who is still exchanging tables in its place gets what it is known to want; the rest is cut."""
         if isinstance(session, Peer) and self.gone.get(session.id) is session:
-            override = self.router.next_hop_override
-            if takers := {peer for peer, gone in override.items() if gone is session}:
-                self._hand_on(session, takers)  # type: ignore[arg-type]
+            if takers := {peer for peer, places in self._places.items() if session in places}:
+                self._hand_on(session, takers)
             self._return(session)
 
     def link_lost(self, session: Session, now: float) -> None:
         if session is self._seeking:
             self._seeking = self._dialled = None
         self._final = {gone: peer for gone, peer in self._final.items() if peer is not session}
+        self._places.pop(session, None)  # type: ignore[call-overload]
 
     # --- a child is elsewhere ---------------------------------------------------------------------------
 
@@ -414,3 +438,6 @@ class Healing(Quiet):
     def validate(self) -> None:
         for gone in self.gone.values():
             assert gone.paused and gone.link is None and not gone.lost, gone
+        for peer, places in self._places.items():
+            assert places and all(self.gone.get(gone.id) is gone for gone in places), peer
+            assert self.router.next_hop_override[peer] is places[0], peer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grapevine.wire.identity import identify
-from overlay.settings import HealingSettings
+from overlay.settings import HealingSettings, LinkSettings
 from overlay.tree.join import Join
 from tests.sim.stories import Story
 from tools.simulator.clients import ClientHost
@@ -83,7 +83,8 @@ def test_if_what_was_told_is_looked_at_anew_the_third_misses_some() -> None:
 
 def _around(above: dict[int, tuple[int, ...]]) -> Story:
     """Broker -> the candidates for its parent."""
-    story = Story(len(above), healing=HealingSettings(after_s=1.0, heal_s=20.0))
+    links = LinkSettings(lost_after_s=15.0, ping_s=0.5, greet_s=1.0, redial_s=0.3)
+    story = Story(len(above), healing=HealingSettings(after_s=1.0, heal_s=20.0), links=links)
     story._addresses = [tuple(f"sim://b{other}" for other in above[number]) for number in above]
     return story.begin()
 
@@ -134,6 +135,24 @@ def test_if_nobody_tells_what_was_told_both_miss_some() -> None:
             test_who_was_cut_off_in_the_middle_misses_nothing(equal=False)
         with pytest.raises(AssertionError):
             test_who_was_beside_and_comes_later_misses_nothing()
+
+
+def test_who_comes_in_the_place_of_two_gets_what_was_held_for_both() -> None:
+    """b0 - b1 - b2 - b3: b2 dies, and b1 while b3 exchanges tables with it. What b3 holds for b2 goes to b0."""
+    story = _around({0: (), 1: (0,), 2: (1,), 3: (2,)})
+    sender, reader = story.publisher("sender", 3), story.client("reader", 0)
+    wanted = story.subscribe(reader, "x > 0")
+    story.wait(lambda: wanted.confirmed)
+    story.crash(story.brokers[2])
+    sender.publish({"x": 1})
+    story.wait(lambda: any(peer.name == "b1" and peer.link for peer in story.peers(3)))
+    story.crash(story.brokers[1])
+    for x in range(2, 101):
+        sender.publish({"x": x})
+        story.run_for(0.1)
+    story.wait(lambda: sender.idle)
+    assert story.received(reader) == list(range(1, 101))
+    assert not story.judged()
 
 
 def test_a_subscriber_is_confirmed_when_those_who_publish_are_back() -> None:

@@ -27,7 +27,8 @@ def _held_is_forgotten() -> list[Replacement]:
 
     def hand_on(self: Healing, gone: Peer, takers: set[Peer]) -> None:
         for peer in takers:
-            del self.router.next_hop_override[peer]
+            self._places[peer].remove(gone)
+            self._wait_behind(peer)
         let_go(gone)
         gone.epoch = 0
         self.router.subscriptions.generation += 1
