@@ -138,7 +138,7 @@ def test_if_nobody_tells_what_was_told_both_miss_some() -> None:
 
 
 def test_who_comes_in_the_place_of_two_gets_what_was_held_for_both() -> None:
-    """b0 - b1 - b2 - b3: b2 dies, and b1 while b3 exchanges tables with it. What b3 holds for b2 goes to b0."""
+    """b0 - b1 - b2 - b3: b2 dies, and b1 while b3 exchanges tables with it: what b2 was to have goes on."""
     story = _around({0: (), 1: (0,), 2: (1,), 3: (2,)})
     sender, reader = story.publisher("sender", 3), story.client("reader", 0)
     wanted = story.subscribe(reader, "x > 0")
