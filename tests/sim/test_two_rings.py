@@ -5,12 +5,15 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from overlay.chord.probe import RingProbe
-from tools.simulator.ring import part
+from overlay.core import Core
+from tools.simulator.ring import not_ideal, part
 from tools.simulator.scenario import Brokers, Clients, Faults, find
 from tools.simulator.simulation import Simulation
 
+SIDE = (0, 1, 4, 5)
 
-def test_a_split_ring_is_told() -> None:
+
+def split() -> Simulation:
     calm = find("chord-calm")
     chord = replace(calm.chord, lost_after_s=2.0, probe_s=1.0)
     brokers = Brokers(overlay="chord", count=8, seeds=4)
@@ -20,8 +23,34 @@ def test_a_split_ring_is_told() -> None:
     simulation.start()
     world = simulation.world
     world.run(12.0)
-    probes = [part(broker.core, RingProbe) for broker in simulation.brokers if broker.core is not None]
-    assert len(probes) == 8 and not any(probe.elsewhere for probe in probes)
-    simulation.network.wall_off(frozenset((0, 1, 4, 5)), world.now + 10.0)
+    assert len(probes(simulation)) == 8 and not any(probe.elsewhere for probe in probes(simulation))
+    simulation.network.wall_off(frozenset(SIDE), world.now + 10.0)
     world.run(world.now + 30.0)
-    assert all(probe.elsewhere for probe in probes)
+    return simulation
+
+
+def cores(simulation: Simulation) -> list[Core]:
+    return [broker.core for broker in simulation.brokers if broker.core is not None]
+
+
+def probes(simulation: Simulation) -> list[RingProbe]:
+    return [part(core, RingProbe) for core in cores(simulation)]
+
+
+def test_a_split_ring_is_told() -> None:
+    assert all(probe.elsewhere for probe in probes(split()))
+
+
+def test_the_brokers_of_one_side_started_again_join_the_other() -> None:
+    """As the guide says: all of them are stopped, then started."""
+    simulation = split()
+    one_side = [simulation.brokers[number] for number in SIDE]
+    for broker in one_side:
+        broker.crash()
+        simulation.watcher.crashed(broker)
+    simulation.world.run(simulation.world.now + 1.0)
+    for broker in one_side:
+        broker.start()
+    simulation.world.run(simulation.world.now + 30.0)
+    assert len(cores(simulation)) == 8 and not not_ideal(cores(simulation))
+    assert not any(probe.elsewhere for probe in probes(simulation))
