@@ -74,6 +74,9 @@ class StreamCommands(Quiet):
         if not name or self.streams.find(name) is not None:
             self._answer(link, command, "usage", {}, f"a stream named {name} is here" if name else "no name")
             return
+        if text := self.streams.registry.refusal(filter):
+            self._answer(link, command, "usage", {}, text)
+            return
         if said.get("dry_run"):
             self._answer(link, command, "ok", {"name": name, "outcome": "would be made"})
             return

@@ -122,6 +122,8 @@ class Readers(Quiet):
             return "gone", f"{self.core.name} has no stream {message.stream}"
         if not covers(client.may_ask, wanted):
             return "not-allowed", f"its key may ask for {to_text(client.may_ask):.500} only"
+        if stream is None and (text := self.streams.registry.refusal(wanted)):
+            return "filter", text
         if not message.cursor:
             if stream is None:
                 return "gone", "no stream of that filter"

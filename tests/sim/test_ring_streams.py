@@ -125,3 +125,10 @@ def test_a_broker_with_streams_does_not_leave() -> None:
     story.publish(range(1, 4))
     story.wait(lambda: story.sender.idle)
     assert story.in_stream() == [1, 2, 3]
+
+
+def test_a_durable_subscription_that_names_no_topics_is_refused() -> None:
+    story = RingStory()
+    host = story.client("wrong", OTHER, stream="x > 5")
+    story.wait(lambda: host.reader is not None and host.reader.error is not None)
+    assert host.reader is not None and "routes by topic" in str(host.reader.error)
