@@ -83,6 +83,25 @@ def test_a_one_hop_cluster(lab: Lab) -> None:
     assert lab.states("down", "--yes") == {"ended"}
 
 
+def test_a_ring(lab: Lab) -> None:
+    """Who subscribes by topic at one broker gets what is published at another."""
+    lines = [f"port = {lab.base}", '[defaults.overlay]\nkind = "chord"']
+    for number in range(1, 6):
+        lines += ["[[broker]]", f'name = "b{number}"', f'host = "{lab.host(number)}"']
+        lines += ['neighbours = ["b1"]'] if number > 1 else ['broker = { roles = ["broker", "coordinator"] }']
+    lab.topology.write_text("\n".join(lines) + "\n")
+    assert lab.states("up", "--yes") == {"running"}
+    with (
+        grapevine.connect(lab.address(2), name="from", keys=lab.keys) as publisher,
+        grapevine.connect(lab.address(5), name="to", keys=lab.keys) as subscriber,
+    ):
+        sub = subscriber.subscribe("topic = 'us' and n > 0")
+        publisher.publish({"topic": "us", "n": 1})
+        publisher.flush(30)
+        assert sub.next(timeout=30) is not None
+    assert lab.states("down", "--yes") == {"ended"}
+
+
 def test_a_rolling_upgrade_under_traffic(lab: Lab) -> None:
     """Every broker is restarted while publications flow, the clients' own ones too: nothing twice, nothing
     out of order, and all of it again once the subscriber's broker is back (DECISIONS 20)."""
