@@ -48,6 +48,8 @@ STEP_S = 0.25
 SLICES = 40  # of the load, for measuring speed
 BANS_S = 12.0  # a ban on soft links outlives the broker it protected by this and two lost links
 ANSWERED_S = 10.0  # a question that takes longer is lost
+# What an administrator does is no fault: nothing may be told as undelivered because of it.
+IN_GOOD_ORDER = {"leave", "move", "switch", "algorithm", "reconfiguration"}
 
 
 def streams_of(core: Core) -> Streams | None:
@@ -244,6 +246,10 @@ class Simulation:
         if self.settle():
             self._collect_streams()
             self.oracle.judge()
+            if self.oracle.cut_count and not (+self.faults.counts).keys() - IN_GOOD_ORDER:
+                self.oracle.violation(
+                    f"nothing has failed, and {self.oracle.cut_count} are told as undelivered"
+                )
             self.fresh()
             self._end_streams()
             if not self.faults.given_up:
