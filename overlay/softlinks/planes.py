@@ -106,6 +106,7 @@ class Planes(Quiet):
         if core.settings.overlay.delta > 1:
             self._forward = core.forward.wrap(self, self.forward)
             self._accept = core.accept.wrap(self, self.accept)
+            self.router.subscriptions.unrouted = self._unrouted
 
     # --- beginning and end ------------------------------------------------------------------------------
 
@@ -206,6 +207,10 @@ class Planes(Quiet):
             elif isinstance(session, Remote):
                 whole = ExcludingBatch(epoch, batch.first, 0, 0, 0, publications, exclusions)
                 self.forward(session, whole, 0, now)
+        self.router.subscriptions.routed(now)
+
+    def _unrouted(self) -> bool:
+        return self.plane is not None and self.plane.waiting is not None
 
     def _is_here(self, session: Session) -> bool:
         if isinstance(session, Client):

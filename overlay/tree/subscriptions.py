@@ -53,6 +53,8 @@ class Subscriptions(Quiet):
         self.confirmed: dict[Peer, set[int]] = {}  # by neighbours whose links broke since
         # Set by Tombstones: whether a lost side's are to stand for a while; one of a side is told by another.
         self.bury: Callable[[Peer], bool] = lambda peer: False
+        self.unrouted: Callable[[], bool] = lambda: False  # whether publications wait here to be routed
+        self._unrepeated: dict[Peer, None] = {}  # whose stale ones stand as long as they do
         self.turned: Callable[[SubscriptionEntry, Peer], None] = lambda entry, left: None
         # Set by Healing: whose word it is what this neighbour says of this home; nobody's: None.
         self.word_of: Callable[[Peer, int], Peer | None] = lambda peer, home: peer
@@ -376,9 +378,21 @@ class Subscriptions(Quiet):
             self.forget(entry, peer, now)
 
     def _forget_stale(self, peer: Peer, now: float) -> None:
+        """What is not repeated may be a tombstone's: its side was lost while the peer was away. What waits to
+        be routed was accepted before, and is sent there to be cut."""
         self.confirmed.pop(peer, None)
+        if self.unrouted():
+            self._unrepeated[peer] = None
+            return
         for entry in self.table.stale(peer):
             self.forget(entry, peer, now)
+
+    def routed(self, now: float) -> None:
+        """What waited is on its way. (Who is not synced any more says all of it again.)"""
+        unrepeated, self._unrepeated = self._unrepeated, {}
+        for peer in unrepeated:
+            if peer.synced_by_peer and not peer.lost:
+                self._forget_stale(peer, now)
 
     def status(self) -> Status:
         return {

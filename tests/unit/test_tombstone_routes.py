@@ -17,6 +17,8 @@ from grapevine.wire.messages import (
     Publication,
     Resume,
     Subscription,
+    SyncDone,
+    TablesSent,
     Unadvertise,
 )
 from matching.scan import Scan
@@ -37,6 +39,8 @@ from overlay.tree.router import Burial, TreeRouter
 from overlay.tree.subscriptions import Subscriptions
 from overlay.tree.sync import Sync
 from overlay.tree.turned import TurnedSubscriptions
+from tests.one_broker import between, hello
+from tools.simulator.tables import behaviour
 
 CONTENT = {"x": 1}
 
@@ -48,8 +52,8 @@ def router() -> TreeRouter:
     advertisements = Advertisements(announcements, Scan)
     subscriptions = Subscriptions(advertisements, announcements, LocalSubscriptions(Scan), Scan)
     router = TreeRouter(advertisements, subscriptions)
-    for behaviour in (announcements.sync, announcements, advertisements, subscriptions, router):
-        behaviour.attach(core)
+    for each in (announcements.sync, announcements, advertisements, subscriptions, router):
+        each.attach(core)
     return router
 
 
@@ -219,3 +223,18 @@ def test_what_was_sent_between_two_that_turn_is_cut_too(router: TreeRouter) -> N
     core.work(0.0)
     assert not first.pending and not second.pending
     assert [(cut.first, cut.last) for cut in source.cuts] == [(1, 1), (2, 2)]
+
+
+def test_what_is_not_repeated_stands_until_what_waits_is_routed() -> None:
+    """A broker moves, and publishers there wait; its new neighbour lost a side while their link was broken.
+    What waits was accepted before that, and goes there to be cut."""
+    broker = between("reader", "writer")
+    subscriptions = behaviour(broker.core, Subscriptions)
+    waits = True
+    subscriptions.unrouted = lambda: waits
+    broker.core.link_down(1, broker.now)
+    broker.link(3, Kind.PEER, hello("reader"), TablesSent(), SyncDone())
+    assert len(subscriptions.remote) == 1
+    waits = False
+    subscriptions.routed(broker.now)
+    assert not len(subscriptions.remote)

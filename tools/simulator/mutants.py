@@ -93,6 +93,15 @@ def _turned_settles_silently() -> list[Replacement]:
     return [(TurnedSubscriptions, "turn", ignore)]
 
 
+def _unrepeated_forgotten_at_once() -> list[Replacement]:
+    def begin(self: Planes, *arguments: Any) -> None:
+        begun(self, *arguments)
+        self.router.subscriptions.unrouted = lambda: False
+
+    begun = Planes.begin
+    return [(Planes, "begin", begin)]
+
+
 def _cuts_thrown_away() -> list[Replacement]:
     def deaf(self: Outgoing, cuts: Any, settled: int, later: int = 0) -> bool:
         return True
@@ -285,6 +294,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "lost-link-settles-silently": _lost_link_settles_silently,
     "tombstone-forgotten-early": _tombstone_forgotten_early,
     "turned-settles-silently": _turned_settles_silently,
+    "unrepeated-forgotten-at-once": _unrepeated_forgotten_at_once,
     "cuts-thrown-away": _cuts_thrown_away,
     "covered-dropped-on-path-change": _covered_dropped_on_path_change,
     "fresh-dropped-as-repeated": _fresh_dropped_as_repeated,
