@@ -2,7 +2,8 @@
 
 A subscription is suppressed on a link only by an announced one that covers it *and has the same anchor
 at the receiver*: with soft links the receiver sends to anchors, so a coverer behind another anchor
-would serve the wrong place. When a coverer goes, those it suppressed are announced before it is
+would serve the wrong place. So would one that leads to the same anchor by another way, as of a side that is
+lost: the whole path is compared. When a coverer goes, those it suppressed are announced before it is
 withdrawn, so that no publication falls between.
 """
 
@@ -14,10 +15,12 @@ from overlay.gather import Gather
 from overlay.tree.announcements import Announcement
 from overlay.tree.peer import Peer
 
+Path = tuple[int, ...]  # the anchor first
+
 
 class Announced:
     """The state of one link. Numbers are subscriptions of the broker's table. `send` and `withdraw` send;
-    `covering` and `covered` ask the index; `anchor` says which anchor the receiver would see."""
+    `covering` and `covered` ask the index; `path` is the one that the receiver would see."""
 
     def __init__(
         self,
@@ -26,18 +29,18 @@ class Announced:
         withdraw: Callable[[int, Peer, Announcement, float], None],
         covering: Callable[[int], Iterable[int]],
         covered: Callable[[int], Iterable[int]],
-        anchor: Callable[[int], int],
+        path: Callable[[int], Path],
     ) -> None:
         self.peer = peer
         self.announcements: dict[int, Announcement] = {}
-        self.anchors: dict[int, int] = {}  # of what is announced: the anchor that it was announced with
+        self.paths: dict[int, Path] = {}  # of what is announced: the path that it was announced with
         self.coverer: dict[int, int] = {}  # suppressed -> the announced one that covers it
         self.covers: dict[int, dict[int, None]] = {}
         self._send = send
         self._withdraw = withdraw
         self._covering = covering
         self._covered = covered
-        self._anchor = anchor
+        self._path = path
 
     def __contains__(self, number: int) -> bool:
         return number in self.announcements or number in self.coverer
@@ -67,21 +70,21 @@ class Announced:
         if (coverer := self.coverer.pop(number, None)) is not None:
             del self.covers[coverer][number]
         elif (announcement := self.announcements.pop(number, None)) is not None:
-            del self.anchors[number]
+            del self.paths[number]
             self._adopt(self.covers.pop(number, {}), announcement, now)
             self._withdraw(number, self.peer, announcement, now)
 
     def repeat(self, number: int, now: float) -> None:
-        """Its path has changed: send it anew, and whoever it covered under another anchor again too."""
+        """Its path has changed: send it anew, and whoever it covered under another path again too."""
         if (coverer := self.coverer.pop(number, None)) is not None:
             del self.covers[coverer][number]
             self.add(number, None, now)
         elif (old := self.announcements.get(number)) is not None:
             announcement = self.announcements[number] = self._send(number, self.peer)
             announcement.waiters, old.waiters = old.waiters, []
-            anchor = self._anchor(number)
-            if self.anchors[number] != anchor:
-                self.anchors[number] = anchor
+            path = self._path(number)
+            if self.paths[number] != path:
+                self.paths[number] = path
                 self._adopt(self.covers.pop(number, {}), announcement, now)
 
     def _adopt(self, orphans: dict[int, None], former: Announcement, now: float) -> None:
@@ -105,23 +108,23 @@ class Announced:
         return self.announcements[self.coverer.get(number, number)]
 
     def _find_coverer(self, number: int) -> int | None:
-        anchor = self._anchor(number)
+        path = self._path(number)
         for other in self._covering(number):
-            if other != number and other in self.announcements and self.anchors[other] == anchor:
+            if other != number and other in self.announcements and self.paths[other] == path:
                 return other
         return None
 
     def _announce(self, number: int, now: float) -> None:
         """Tell it, then withdraw what it makes superfluous."""
         announcement = self.announcements[number] = self._send(number, self.peer)
-        anchor = self.anchors[number] = self._anchor(number)
+        path = self.paths[number] = self._path(number)
         for other in self._covered(number):
-            if other != number and other in self.announcements and self.anchors[other] == anchor:
+            if other != number and other in self.announcements and self.paths[other] == path:
                 self._supersede(other, number, announcement, now)
 
     def _supersede(self, other: int, number: int, announcement: Announcement, now: float) -> None:
         old = self.announcements.pop(other)
-        del self.anchors[other]
+        del self.paths[other]
         announcement.waiters += old.waiters
         old.waiters = []
         for suppressed in self.covers.pop(other, ()):
@@ -135,6 +138,6 @@ class Announced:
 
     def validate(self) -> None:
         assert not self.announcements.keys() & self.coverer.keys(), self.peer
-        assert self.anchors.keys() == self.announcements.keys(), self.peer
+        assert self.paths.keys() == self.announcements.keys(), self.peer
         for number, coverer in self.coverer.items():
             assert coverer in self.announcements and number in self.covers[coverer], (self.peer, number)

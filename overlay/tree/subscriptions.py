@@ -76,6 +76,7 @@ class Subscriptions(Quiet):
         self.core = core
         self.delta = core.settings.overlay.delta
         self.flooding = core.settings.tree.routing == "flooding"
+        self.table.is_echo = lambda item: core.id in item.path and item.home != core.id
         self.announcements.sync.forget_stale.append(self._forget_stale)
         self.announcements.sync.forget_shadows.append(self._forget_shadows)
         core.on(Subscribe, self.on_subscribe)
@@ -279,13 +280,17 @@ class Subscriptions(Quiet):
 
     def _announceable(self, number: int, peer: Peer) -> bool:
         entry = self.table.entry(number)
-        if peer in entry.sources:
+        if peer in entry.sources and not self._echoed(entry, peer):
             return False
         if peer.will_tell(entry.source, entry.item.home) and not peer.is_relayed(entry.source):
             return False
         if entry.source.lost and entry.item.origin != self.core.id:
             return False  # a tombstone stays announced; anew, a SyncDone would wait for it, and it for that
         return peer.may_be_told(entry.source)
+
+    def _echoed(self, entry: SubscriptionEntry, peer: Peer) -> bool:
+        """Whether what it says goes back to us: should that way be lost, it knows nobody who leads here."""
+        return entry.source is not peer and self.table.is_echo(entry.sources[peer][0])
 
     def _announce_if_due(self, entry: SubscriptionEntry, peer: Peer, now: float) -> None:
         announced = self.announced.get(peer)
@@ -331,12 +336,12 @@ class Subscriptions(Quiet):
             yield from self.local.covered(filter)
             yield from self.remote.covered(filter)
 
-    def _anchor(self, number: int) -> int:
+    def _path(self, number: int) -> tuple[int, ...]:
         """The word of one that is away is told as such: it covers nothing of others, nor they it."""
         entry = self.table.entry(number)
         if isinstance(entry.source, Peer) and entry.source.is_replaced:
-            return entry.source.id
-        return onward(entry.item.path, self.core.id, self.delta)[0]
+            return (entry.source.id,)
+        return onward(entry.item.path, self.core.id, self.delta)
 
     # --- links ----------------------------------------------------------------------------------------
 
@@ -346,7 +351,7 @@ class Subscriptions(Quiet):
         if session.tables_epoch != session.epoch:
             self.confirmed.pop(session, None)  # it has restarted
         self.announced[session] = Announced(
-            session, self._announce, self._withdraw, self._covering, self._covered, self._anchor
+            session, self._announce, self._withdraw, self._covering, self._covered, self._path
         )
         self.generation += 1
         for entry in list(self.table.by_key.values()):

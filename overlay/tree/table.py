@@ -54,6 +54,8 @@ class Table(Generic[Item]):
         self.takes_over: Callable[[Session, Session], bool] | None = None
         # Whether a home is behind this neighbour by the edges: its word is no echo of ours.
         self.leads: Callable[[Peer, int], bool] = lambda peer, home: False
+        # Whether it is what we have said ourselves, at another place and perhaps before a restart.
+        self.is_echo: Callable[[Item], bool] = lambda item: False
 
     def __len__(self) -> int:
         return len(self.by_key)
@@ -87,6 +89,7 @@ class Table(Generic[Item]):
             unsaid = self._unsaid(entry)
             sure = unsaid and self._leads(source, item.home)
             yields = sure or _yields(entry.source, source, item.home, unsaid)
+            yields = yields or (self.is_echo(entry.item) and not self.is_echo(item) and _live(source))
             if self._late(entry.source, source) or not yields:
                 _shadow(source, 1)
                 return entry, Change.SAME

@@ -8,21 +8,21 @@ from overlay.core import Core
 from overlay.gather import Gather
 from overlay.settings import CoreSettings
 from overlay.tree.announcements import Announcement
-from overlay.tree.covering import Announced
+from overlay.tree.covering import Announced, Path
 from overlay.tree.peer import Peer
 
 
 class World:
     """Subscription n is the range of numbers `spans[n]`; wider covers narrower."""
 
-    def __init__(self, spans: dict[int, tuple[int, int]], anchors: dict[int, int] | None = None) -> None:
+    def __init__(self, spans: dict[int, tuple[int, int]], paths: dict[int, Path] | None = None) -> None:
         core = Core("b", 1, CoreSettings(), Random(0))
         self.spans = spans
-        self.anchors = anchors or {}
+        self.paths = paths or {}
         self.sent: list[str] = []
         self.stamp = 0
         self.link = Announced(
-            Peer(core, 1, "n"), self.send, self.withdraw, self.covering, self.covered, self.anchor
+            Peer(core, 1, "n"), self.send, self.withdraw, self.covering, self.covered, self.path
         )
 
     def send(self, number: int, peer: Peer) -> Announcement:
@@ -43,8 +43,8 @@ class World:
         low, high = self.spans[number]
         return [n for n, (a, b) in self.spans.items() if low <= a and b <= high]
 
-    def anchor(self, number: int) -> int:
-        return self.anchors.get(number, 0)
+    def path(self, number: int) -> Path:
+        return self.paths.get(number, (1,))
 
     def add(self, *numbers: int) -> None:
         for number in numbers:
@@ -81,7 +81,14 @@ def test_orphans_cover_one_another() -> None:
 
 def test_another_anchor_is_no_coverer() -> None:
     """ARCHITECTURE: s1 at X5 covers s2 at N3, A knows only s1, sends past N1, N3 gets nothing."""
-    world = World({1: (0, 10), 2: (3, 5)}, {1: 77, 2: 88})
+    world = World({1: (0, 10), 2: (3, 5)}, {1: (77, 6), 2: (88, 6)})
+    world.add(1, 2)
+    assert world.sent == ["+1", "+2"]
+
+
+def test_another_way_to_the_same_anchor_is_no_coverer() -> None:
+    """The coverer's side is lost, and its tombstone stands: that way nobody is reached."""
+    world = World({1: (0, 10), 2: (3, 5)}, {1: (77, 4, 6), 2: (77, 4, 1, 6)})
     world.add(1, 2)
     assert world.sent == ["+1", "+2"]
 
@@ -89,7 +96,7 @@ def test_another_anchor_is_no_coverer() -> None:
 def test_a_moved_coverer_is_repeated_and_its_suppressed_told() -> None:
     world = World({1: (0, 10), 2: (3, 5)})
     world.add(1, 2)
-    world.anchors[1] = 5
+    world.paths[1] = (5,)
     world.link.repeat(1, 0.0)
     world.link.validate()
     assert world.sent == ["+1", "+1", "+2"]

@@ -7,8 +7,10 @@ from random import Random
 import pytest
 
 from grapevine.filters.normal import EVERYTHING
+from grapevine.wire import identify
 from grapevine.wire.mesh import Nearby
-from grapevine.wire.messages import Subscription
+from grapevine.wire.messages import Advertise, Advertisement, Subscribe, Subscription, TablesSent
+from overlay.links.session import Kind
 from overlay.profiles import tree_broker
 from overlay.settings import CoreSettings, OverlaySettings
 from overlay.softlinks.excludes import Tap
@@ -16,6 +18,8 @@ from overlay.softlinks.shortcuts import Shortcuts
 from overlay.softlinks.soft import Soft, Stage
 from overlay.softlinks.strategies import LinkChoice, choose_links_s1, choose_links_s2
 from overlay.tree.peer import Peer
+from overlay.tree.subscriptions import Subscriptions
+from tests.one_broker import Broker, hello
 from tools.simulator.tables import behaviour
 
 FORMER, PRESENT, GONE = 1, 3, 8
@@ -57,3 +61,18 @@ def test_a_soft_link_to_it_is_not_for_what_came_from_its_former_side() -> None:
         hops, _ = table.choose(None, [wanted])
         assert [one.id for one in hops] == [hop]
         assert soft.leads(path) == (hop == GONE)
+
+
+def test_what_we_have_said_ourselves_before_a_restart_stands_in_nobodys_way() -> None:
+    """We were elsewhere then; our neighbour heard it by that way, and says it to us. What the subscriber's
+    own side says counts at once, and is told, or it would be lost together with the other way."""
+    broker = Broker()
+    here, far, home = broker.core.id, identify("far"), identify("home")
+    broker.link(1, Kind.PEER, hello("far"), TablesSent())
+    broker.say(1, Advertise(1, Advertisement(far, 1, far, "far", 5, 7, "quotes", EVERYTHING)))
+    broker.say(1, Subscribe(2, Subscription(home, 1, home, (home, here, identify("lost"), far), EVERYTHING)))
+    broker.link(2, Kind.PEER, hello("home"), TablesSent())
+    broker.say(2, Subscribe(1, Subscription(home, 1, home, (home,), EVERYTHING)))
+    (entry,) = behaviour(broker.core, Subscriptions).table.by_key.values()
+    assert entry.source.name == "home"
+    assert broker.has_said(1, Subscribe)

@@ -183,7 +183,7 @@ def _resync_never_removes() -> list[Replacement]:
 
 
 def _covering_per_link() -> list[Replacement]:
-    return [(Subscriptions, "_anchor", lambda self, number: 0)]
+    return [(Subscriptions, "_path", lambda self, number: ())]
 
 
 def _settle_on_received() -> list[Replacement]:
