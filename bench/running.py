@@ -19,6 +19,7 @@ from bench.systems.base import Outcome, System, Workload
 from bench.workloads import Topics
 
 PATIENCE_S = 180.0
+PLACED_S = 1_000  # filters: nobody measures how long placing them takes, and a machine has other work too
 _fork = multiprocessing.get_context("fork")
 
 
@@ -64,7 +65,7 @@ def measure_started(system: System, workload: Workload) -> Figure:
     readers, reader = _role(_subscriber, system, workload)
     writers = None
     try:
-        _expect(reader, readers)
+        _expect(reader, readers, PATIENCE_S + filters(workload) / PLACED_S)
         writers, writer = _role(_publisher, system, workload)
         _expect(writer, writers)
         before = _cpu(system)
@@ -90,6 +91,10 @@ def publications(workload: Workload) -> int:
     return workload.publications if isinstance(workload, Topics) else len(workload.publications)
 
 
+def filters(workload: Workload) -> int:
+    return 0 if isinstance(workload, Topics) else len(workload.filters)
+
+
 def _role(
     target: Callable[[System, Workload, Connection], None], system: System, workload: Workload
 ) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -100,8 +105,10 @@ def _role(
     return process, here
 
 
-def _expect(pipe: Connection, process: multiprocessing.process.BaseProcess) -> object:
-    if not pipe.poll(PATIENCE_S):
+def _expect(
+    pipe: Connection, process: multiprocessing.process.BaseProcess, patience_s: float = PATIENCE_S
+) -> object:
+    if not pipe.poll(patience_s):
         raise TimeoutError("a role of the measurement does not answer")
     try:
         return pipe.recv()

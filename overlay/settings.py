@@ -122,7 +122,7 @@ class OneHopSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gossip_s: float = 1.0  # between two rounds
     gossip_fanout: str = "one"  # or "log": with how many members
     probe_s: float = 0.5  # between two looks at who is there
-    dead_after_s: float = 3.0  # nobody reaches it: its segments are taken over
+    dead_after_s: float = 3.0  # of silence: others are asked after it, and it is dead if nobody reaches it
     hedge_s: float = 0.25  # a question that is not answered by then is asked elsewhere too
 
 

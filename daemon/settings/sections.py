@@ -156,7 +156,10 @@ class Onehop(Section, frozen=True):
     ] = "one"
     probe_s: Annotated[float, key("seconds between two looks at who is there", gt=0)] = _ONEHOP.probe_s
     dead_after_s: Annotated[
-        float, key("seconds after which a member that nobody reaches is dead: its segments are taken", gt=0)
+        float,
+        key(
+            "seconds of silence after which the others are asked after a member; without a link at once", gt=0
+        ),
     ] = _ONEHOP.dead_after_s
     hedge_s: Annotated[
         float, key("seconds after which an unanswered question is asked elsewhere too", gt=0)
