@@ -40,8 +40,9 @@ def command(
     output: str,
 ) -> None:
     """Run SCENARIO (a name that ships, or a TOML file) and judge it."""
+    small = size == "small"
     try:
-        chosen = digests.small(find(scenario)) if size == "small" else find(scenario)
+        chosen = digests.small(find(scenario)) if small else find(scenario)
     except ScenarioError as error:
         raise click.UsageError(str(error)) from None
     results = []
@@ -50,18 +51,18 @@ def command(
         if output == "jsonl":
             click.echo(msgspec.json.encode(result))
         elif output == "table":
-            _print(result)
+            _print(result, small)
         if until_caught and not result.ok:
             break
     if output == "json":
-        click.echo(msgspec.json.encode(_together(results)))
+        click.echo(msgspec.json.encode(_together(results, small)))
     elif len(results) > 1 and output == "table":
         _summary(results)
     bad = any(not result.ok for result in results)
     raise SystemExit(0 if bad == until_caught else 1)
 
 
-def _together(results: list[Result]) -> Result | dict[str, object]:
+def _together(results: list[Result], small: bool) -> Result | dict[str, object]:
     """One run as it is; many as their sums."""
     if len(results) == 1:
         return results[0]
@@ -87,12 +88,12 @@ def _together(results: list[Result]) -> Result | dict[str, object]:
         "steps_never_crashed": sorted(step for step in steps if not crashes[step]),
         "violations": sum(result.violation_count for result in results),
         "bad_seeds": [result.seed for result in results if not result.ok],
-        "replay": [result.replay() for result in results if not result.ok],
+        "replay": [result.replay(small) for result in results if not result.ok],
         "seconds": sum(result.seconds for result in results),
     }
 
 
-def _print(result: Result) -> None:
+def _print(result: Result, small: bool) -> None:
     verdict = "ok " if result.ok else "BAD"
     click.echo(
         f"{verdict} seed {result.seed}: {result.brokers} brokers, {result.messages} messages, "
@@ -103,7 +104,7 @@ def _print(result: Result) -> None:
     for violation in result.violations[:8]:
         click.echo(f"    {violation}")
     if not result.ok:
-        click.echo(f"    replay: {result.replay()}")
+        click.echo(f"    replay: {result.replay(small)}")
 
 
 def _excuses(*results: Result) -> str:

@@ -35,6 +35,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         return not self.violation_count
 
-    def replay(self) -> str:
+    def replay(self, small: bool = False) -> str:
+        size = " --size small" if small else ""
         mutant = f" --mutant {self.mutant}" if self.mutant else ""
-        return f"pubctl sim run {self.scenario} --seed {self.seed}{mutant}"
+        return f"pubctl sim run {self.scenario} --seed {self.seed}{size}{mutant}"
