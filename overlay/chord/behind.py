@@ -76,12 +76,15 @@ class Behind:
             if publication.flags & OLDEST and (topic := self._topic(publication.attributes)) is not None:
                 self._known.pop(key_of(publication, topic), None)
 
-    def goes_on(self, run: list[Publication], topic: int, record: Settling, now: float) -> list[Publication]:
-        """Up: those that nothing older is owed before. The others end as cut, and come again after it."""
+    def goes_on(
+        self, run: list[Publication], topic: int, record: Settling, now: float, leaves: bool
+    ) -> list[Publication]:
+        """Up: those that nothing older is owed before. The others end as cut, and come again after it. What
+        `leaves` goes to a root that does not know whom we have missed, as what waited for a new one does."""
         kept: list[Publication] = []
         for publication in run:
             key = key_of(publication, topic)
-            if self._known.get(key, NOBODY)[0] == EVERYBODY:
+            if (leaves and key in self._known) or self._known.get(key, NOBODY)[0] == EVERYBODY:
                 self._cut(publication, key, EVERYBODY, record, now)
             else:
                 kept.append(publication)

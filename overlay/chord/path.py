@@ -245,7 +245,7 @@ class ChordPath(Publications):
         self, topic: int, way: Way, run: list[Publication], came: int, record: Settling, now: float
     ) -> None:
         if self.behind:
-            run = self.behind.goes_on(run, topic, record, now)
+            run = self.behind.goes_on(run, topic, record, now, way.lane is not None)
         if way.lane is None:
             self._emit(topic, way, run, record, now)
             return
