@@ -60,9 +60,14 @@ def empty_plan(channel: Channel, datasets: Mapping[str, Dataset]) -> Plan:
     return Plan(channel.name, channel.version, 0, 0, 0.0, cuts)
 
 
+RULES = "org.apache.spark.sql.catalyst.optimizer."
+OF_EMPTY = (f"{RULES}PropagateEmptyRelation", f"{RULES}ConvertToLocalRelation")
+
+
 def explained(spark: SparkSession, channel: Channel, datasets: Mapping[str, Dataset]) -> dict[str, str]:
-    """The form, the statement and Spark's plan of it."""
+    """The form, the statement and Spark's plan of it, over tables that are empty here and not in a plan."""
     session = spark.newSession()
+    session.conf.set("spark.sql.optimizer.excludedRules", ",".join(OF_EMPTY))
     Tables().bind(session, channel, empty_plan(channel, datasets), datasets)
     statement = chosen_statement(session, channel)
     _, text = sets_table(session, statement, channel.parameters, {})

@@ -136,6 +136,7 @@ def test_what_only_spark_knows(spark: Any, tmp_path: Path) -> None:
     assert name == "Near" and "r.tipe" in text.replace("`", "") and "type" in text
     assert place_of(text, wrong.channels["Near"].sql) == (1, 14)
     found = explained(spark, definitions.channels["Near"], datasets)
+    assert "BroadcastHashJoin" in found["plan"], "as it is when there are rows"
     assert found["form"] == "flat" and found["near"] == "grid cells" and "__sets" in found["statement"]
 
 
