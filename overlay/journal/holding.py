@@ -31,13 +31,27 @@ from overlay.journal.journal import Journal
 from overlay.journal.record import ADVERT
 from overlay.journal.stranded import Entered, Replay
 from overlay.links.session import Session
-from overlay.links.settling import Settling, cuts_of
+from overlay.links.settling import Settling, common, cuts_of
 
 
 class HeldSettling(Settling):
-    """Of a batch with durable publications. `settled` is told when all of it is."""
+    """Of a batch with durable publications. `settled` is told when all of it is.
 
-    __slots__ = ("client", "first_sequence", "holding", "last_sequence", "source", "stranded", "unwritten")
+    Those of the batch that are not durable are not replayed: what a lost link takes of them is cut.
+    """
+
+    __slots__ = (
+        "client",
+        "durable",
+        "first_sequence",
+        "holding",
+        "last_sequence",
+        "others",
+        "source",
+        "stranded",
+        "undelivered",
+        "unwritten",
+    )
     lasting = True
 
     def __init__(self, client: Client, holding: Holding, source: Source, first: int, last: int) -> None:
@@ -48,22 +62,40 @@ class HeldSettling(Settling):
         self.first_sequence, self.last_sequence = first, last
         self.stranded = False
         self.unwritten: list[Publication] = []  # what of it goes to disk and is not there yet
+        self.others: list[Cut] = []  # as ranges: what is not durable; if there is any, also what is
+        self.durable: list[Cut] = []
+        self.undelivered: list[Cut] = []  # of the others; told with the rest
+
+    def mix(self, publications: list[Publication], durable: list[Publication]) -> None:
+        if len(durable) < len(publications):
+            self.durable = cuts_of(durable, CUT_LINK_LOST)
+            self.others = cuts_of((p for p in publications if not p.flags & DURABLE), CUT_LINK_LOST)
 
     @property
     def parked(self) -> bool:  # type: ignore[override]
         return self.stranded and not self.holding.replay.under_way(self.source)
 
     def release(self) -> None:
-        if self.pending == 1 and any(cut.reason == CUT_LINK_LOST for cut in self.cuts):
-            self.cuts = [cut for cut in self.cuts if cut.reason != CUT_LINK_LOST]
+        if self.pending == 1 and self._strands():
             self.stranded = True
             self.holding.strand(self)
             return  # one pending is left: its replay
-        if self.pending == 1 and self.cuts:
+        if self.pending == 1:
+            self.cuts += self.undelivered
             self.holding.tell(self.cuts)
         super().release()
         if not self.pending:
             self.holding.settle(self.source)
+
+    def _strands(self) -> bool:
+        """Whether a lost link took durable ones: nobody is told, they are replayed."""
+        lost = [cut for cut in self.cuts if cut.reason == CUT_LINK_LOST]
+        if lost:
+            self.cuts = [cut for cut in self.cuts if cut.reason != CUT_LINK_LOST]
+        if not self.others:
+            return bool(lost)
+        self.undelivered += common(lost, self.others)
+        return bool(common(lost, self.durable))
 
 
 class OnDisk:
@@ -124,6 +156,7 @@ class Holding(Quiet):
             client.incoming.refused(before, client.incoming.received)
             return [p for p in publications if not p.flags & DURABLE], record
         held = HeldSettling(client, self, source, durable[0].sequence, durable[-1].sequence)
+        held.mix(publications, durable)
         self._records.setdefault(source, deque()).append(held)
         last = self._last(source)
         fresh = [p for p in durable if p.sequence > last]

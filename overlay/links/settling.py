@@ -75,6 +75,12 @@ def cuts_of(publications: Iterable[Publication], reason: int) -> list[Cut]:
     return cuts
 
 
+def common(cuts: Iterable[Cut], ranges: list[Cut]) -> list[Cut]:
+    """What of the cuts is in these ranges of the same publisher."""
+    both = ((cut, max(cut.first, r.first), min(cut.last, r.last)) for cut in cuts for r in ranges)
+    return [Cut(cut.publisher, cut.incarnation, a, b, cut.reason) for cut, a, b in both if a <= b]
+
+
 class CutIndex:
     """Which publications some cuts name. A frame may list thousands, and a window holds thousands."""
 

@@ -74,3 +74,23 @@ def test_what_is_behind_a_broker_that_was_given_up_and_has_restarted_is_missing(
 def test_if_it_is_not_named_what_it_was_owed_is_settled_and_lost() -> None:
     with mutated("heard-counts-at-once"), pytest.raises(AssertionError):
         test_what_is_behind_a_broker_that_was_given_up_and_has_restarted_is_missing()
+
+
+def test_what_is_not_durable_in_a_batch_with_durable_ones_is_told_as_cut() -> None:
+    """b1 is given up with both on their way to it. The durable one follows when b1 is back; of the other the
+    publisher heard nothing, and it was settled."""
+    story = Story(2, durable=True).begin()
+    sender = story.publisher("sender", 0)
+    story.client("reader", 1, stream="x > 0")
+    story.wait(lambda: bool(story.oracle.streams.counted()))
+    story.crash(story.brokers[1])
+    for x, durable in ((1, True), (2, False)):  # in one batch
+        payload = story.oracle.published(sender, sender.session.next_sequence, {"x": x})
+        sender.session.publish({"x": x}, payload, durable)
+    sender.pump()
+    story.wait(lambda: not story.peers(0))
+    story.brokers[1].start()
+    story.wait(lambda: sender.idle)
+    assert story.in_stream() == [1]
+    assert not story.judged()
+    assert story.oracle.cut_count == 1
