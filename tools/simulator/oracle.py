@@ -59,6 +59,7 @@ class Oracle:
         self.deliveries = self.owed_checked = 0
         self.excused: Counter[str] = Counter()  # by reason
         self.cut_count = self.crying_wolf = 0
+        self.cut_connected = 0  # of these: nobody misses it who was not connected yet
         self.publications: list[Published] = []
         self.stream_told: Callable[[int], bool] = lambda broker: False  # or had no room for its streams
         self.disk_told: Callable[[int], bool] = lambda broker: False  # it has reported a loss, or has lied
@@ -404,9 +405,11 @@ class Oracle:
                 continue
             for counted, path in record.owed:
                 self._judge(number, record, record.settled_at, counted, path)
-            self.excused["apart"] += sum(not self._has(number, counted) for counted in record.apart)
+            apart = sum(not self._has(number, counted) for counted in record.apart)
+            self.excused["apart"] += apart
             if record.cut:
                 self.cut_count += 1
+                self.cut_connected += not apart
                 self.crying_wolf += all(
                     self._has(number, counted) or (counted.end is not None and counted.withdrawn)
                     for counted, _ in record.owed

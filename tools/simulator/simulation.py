@@ -246,9 +246,9 @@ class Simulation:
         if self.settle():
             self._collect_streams()
             self.oracle.judge()
-            if self.oracle.cut_count and not (+self.faults.counts).keys() - IN_GOOD_ORDER:
+            if self.oracle.cut_connected and not (+self.faults.counts).keys() - IN_GOOD_ORDER:
                 self.oracle.violation(
-                    f"nothing has failed, and {self.oracle.cut_count} are told as undelivered"
+                    f"nothing has failed, and {self.oracle.cut_connected} are told as undelivered"
                 )
             self.fresh()
             self._end_streams()
