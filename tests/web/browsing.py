@@ -6,10 +6,8 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,55 +140,6 @@ class Tabs:
         for context in self._contexts:
             context.close()
         assert not wrong, wrong
-
-
-class Cutter:
-    """A TCP relay that cuts everything that passes it, when told."""
-
-    def __init__(self, port: int) -> None:
-        self._to = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        self._open: list[socket.socket] = []
-        self.cuts = 0
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                here, _ = self._listening.accept()
-                there = socket.create_connection(("127.0.0.1", self._to))
-            except OSError:
-                return
-            self._open += [here, there]
-            for one, other in ((here, there), (there, here)):
-                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
-
-    def _carry(self, one: socket.socket, other: socket.socket) -> None:
-        try:
-            while data := one.recv(65536):
-                other.sendall(data)
-        except OSError:
-            pass
-        for end in (one, other):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def cut(self) -> None:
-        self.cuts += 1
-        ended, self._open = self._open, []
-        for end in ended:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-                end.close()
-            except OSError:
-                pass
-
-    def close(self) -> None:
-        self._listening.close()
-        self.cut()
 
 
 def pubctl(keys: Path, broker: str, *words: str) -> Any:
