@@ -6,11 +6,12 @@ from __future__ import annotations
 import pytest
 
 from grapevine.wire.identity import identify
-from grapevine.wire.mesh import MoveTurn
+from grapevine.wire.mesh import MoveSwitched, MoveTurn
 from overlay.core import Core
 from overlay.relocate.migration import Migration
 from overlay.softlinks.move_commands import MoveCommands
 from overlay.tree.advertisements import Advertisements
+from overlay.tree.missing import MissingBrokers
 from tests.sim.stories import Story
 from tools.simulator.broker import BrokerHost
 from tools.simulator.clients import ClientHost
@@ -127,6 +128,40 @@ def test_what_waits_at_a_broker_that_moves_is_told_when_the_path_is_torn() -> No
     story.wait(lambda: sender.idle and commands.moves.moved == 1, seconds=60.0)
     assert not story.judged()
     assert story.oracle.excused["cut"] == 10 - len(story.received(reader))
+
+
+def test_what_is_published_behind_a_lost_path_is_not_owed_past_the_broker_that_moves() -> None:
+    """b4 moves from b3 to b0, and b2 dies when all have switched. b1 gives it up first: b3 is in the other
+    part from then on, although b4 has a link to either part until it hears of it."""
+    story = Story(5, delta=5).begin()
+    sender, reader = story.publisher("sender", 1), story.client("reader", 3)
+    subscription = story.subscribe(reader, "x > 0")
+    story.wait(lambda: subscription.confirmed)
+    story.run_for(1.0)
+    mover, middle = story.brokers[4], story.brokers[1]
+    commands = behaviour(core_of(mover), MoveCommands)
+    story.watcher.aim = Aim(MoveSwitched.kind, False, 1)
+
+    def die(broker: BrokerHost, aim: Aim) -> bool:
+        story.crash(broker)
+        return True
+
+    story.watcher.on_aim = die
+    assert not commands.move(identify("b0"), mover.clock())
+    mover.wake()
+    story.wait(lambda: not story.brokers[2].up)
+    story.run_for(3.5)
+    sender.publish({"x": 1})
+    story.brokers[3].pause(3.0)
+    story.wait(lambda: identify("b2") not in core_of(middle).peers)
+    assert behaviour(core_of(middle), MissingBrokers).brokers(), "its clients are told"
+    sender.publish({"x": 2})
+    story.run_for(0.012)
+    assert story.oracle.publications[1].accepted_at is not None
+    assert identify("b3") in core_of(mover).peers, "its former link is there"
+    story.wait(lambda: sender.idle and commands.moves.moved == 1)
+    assert not story.received(reader) and not story.judged()
+    assert story.oracle.excused == {"cut": 1, "apart": 1}
 
 
 def test_two_that_leave_at_once_do_not_wait_for_each_other_for_ever() -> None:

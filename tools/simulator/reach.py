@@ -4,6 +4,9 @@ Brokers are bits. A *connected* link is past SyncDone at both ends; a *held* one
 side has given up. When a subscription is confirmed its reach is what is connected to its home; a link that
 becomes connected extends it; a link that is lost cuts it back to what is still held together; a broker that
 crashes leaves it until a connected link brings it back. (DECISIONS 11 and 20.)
+
+A broker that moves has two parents for a while, and they close a ring with the path between them. It passes
+nothing from one to the other (softlinks/planes.py): should the path be lost, no way leads through it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ class Reach:
         self.connected: dict[int, set[int]] = {}
         self.held: dict[int, set[int]] = {}
         self.losses: list[tuple[float, Edge]] = []
+        self.parents: dict[int, Edge] = {}  # by who moves: its former one, and its new one
         self._synced: dict[int, frozenset[int]] = {}  # by broker: neighbours past SyncDone, as it sees them
         self._components: dict[int, int] = {}  # of connected brokers; until a link changes
         self._paths: dict[Edge, tuple[Edge, ...] | None] = {}  # over held links; until one changes
@@ -46,12 +50,26 @@ class Reach:
                 self.connected.setdefault(other, set()).add(broker)
                 self.held.setdefault(broker, set()).add(other)
                 self.held.setdefault(other, set()).add(broker)
+                self._has_moved(broker, other)
                 fresh.append(edge(broker, other))
         return fresh
+
+    def moves(self, broker: int, former: int, new: int) -> None:
+        """Until its former link is given up."""
+        if self.parents.get(broker) != (former, new):
+            self.parents[broker] = former, new
+            self._paths.clear()
+
+    def _has_moved(self, one: int, other: int) -> None:
+        """The link between these has another meaning by now."""
+        for mover, former in ((one, other), (other, one)):
+            if self.parents.get(mover, (None,))[0] == former:
+                del self.parents[mover]
 
     def drop(self, one: int, other: int) -> None:
         """The two are no longer neighbours."""
         self._paths.clear()
+        self._has_moved(one, other)
         self.held.get(one, set()).discard(other)
         self.held.get(other, set()).discard(one)
 
@@ -71,7 +89,7 @@ class Reach:
         return mask
 
     def held_with(self, start: int) -> int:
-        return _flood(self.held, start)
+        return sum(1 << broker for broker in self._ways(start))
 
     def path(self, start: int, end: int) -> tuple[Edge, ...] | None:
         """The held links between two brokers; None if there are none."""
@@ -80,16 +98,7 @@ class Reach:
         return self._paths[start, end]
 
     def _find_path(self, start: int, end: int) -> tuple[Edge, ...] | None:
-        came: dict[int, int] = {start: start}
-        front = [start]
-        while front and end not in came:
-            following = []
-            for broker in front:
-                for other in sorted(self.held.get(broker, ())):
-                    if other not in came:
-                        came[other] = broker
-                        following.append(other)
-            front = following
+        came = self._ways(start)
         if end not in came:
             return None
         edges = []
@@ -97,6 +106,17 @@ class Reach:
             edges.append(edge(end, came[end]))
             end = came[end]
         return tuple(edges)
+
+    def _ways(self, start: int) -> dict[int, int]:
+        """Whom held links lead to from here, each with the one before it on the shortest way."""
+        came = {start: start}
+        front = [start]
+        for broker in front:
+            for other in sorted(self.held.get(broker, ())):
+                if other not in came and {came[broker], other} != set(self.parents.get(broker, ())):
+                    came[other] = broker
+                    front.append(other)
+        return came
 
     def lost_between(self, path: Iterable[Edge], begin: float, end: float) -> bool:
         edges = set(path)

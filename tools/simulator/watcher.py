@@ -104,6 +104,10 @@ class Watcher:
         core = broker.core
         assert core is not None
         synced = frozenset(self._brokers[peer.id].index for peer in core.peers.values() if peer.connected)
+        for peer in core.peers.values():
+            if isinstance(peer, Peer) and peer.heir is not None and peer.dialled:  # our former parent
+                former, new = self._brokers[peer.id].index, self._brokers[peer.heir.id].index
+                self.oracle.reach.moves(broker.index, former, new)
         self.oracle.links_seen(broker.index, synced)
         self._look_at_clients(broker, core)
         self.on_step(broker, core)
