@@ -89,6 +89,7 @@ class Planes(Quiet):
 
     def restore(self, rows: Mapping[str, bytes]) -> None:
         if "position" in rows:
+            self.membership.lives -= 1  # nobody has heard of us yet
             self.membership.move_to(int(msgspec.json.decode(rows["position"], type=str), 16))
 
     # --- the ring ---------------------------------------------------------------------------------------

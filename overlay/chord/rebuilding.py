@@ -3,6 +3,9 @@
 Between our predecessor and our arc lies an arc that nobody has a copy of. We take members' words for it, and
 when everybody must have repeated what it wants it is ours. Until then publications to it wait. If somebody
 turns up who has it, what we were told meanwhile is that one's to know.
+
+So it is with every arc of a ring that begins again: one of its founders has lost all the others, or has
+streams or durable publications on its disk. It has confirmed subscribers, or something that is owed to them.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from grapevine.wire.chord import RingNode
+from overlay.chord.contacts import LIVES
 from overlay.chord.ring import between, owns
 from overlay.core import Core
 
@@ -23,6 +28,7 @@ class Rebuilding:
         self.rebuilt = rebuilt
         self.times = 0  # that an arc came without a copy
         self._at: float | None = None  # when everybody has repeated what it wants; None: nothing is missing
+        self._again = False  # our ring begins again: no root has died that somebody had a copy of
 
     def attach(self, core: Core) -> None:
         self.core = core
@@ -35,9 +41,21 @@ class Rebuilding:
         """Whether we take members' words for this topic although we are not its root yet."""
         if self._at is None:
             return False
-        here, before = self.roots.here, self.roots.membership.predecessor
-        end = here if self.roots.begin is None else self.roots.begin
-        return owns(here if before is None else before.position, end, key)
+        end = self.roots.here if self.roots.begin is None else self.roots.begin
+        return owns(self.start, end, key)
+
+    @property
+    def start(self) -> int:
+        """Of the arc that the ring says is ours."""
+        before = self.roots.membership.predecessor
+        return self.roots.here if before is None else before.position
+
+    def founded_again(self, nodes: tuple[RingNode, ...], now: float) -> bool:
+        """Whether one of them was on a ring before. Then it is not true that nobody wants anything yet."""
+        self._again = len(nodes) > 1 and any(node.incarnation % (1 << LIVES) > 1 for node in nodes)
+        if self._again:
+            self.begin(now)
+        return self._again
 
     def look(self, now: float) -> None:
         """Is there a root between our predecessor and our arc that nobody has a copy of?"""
@@ -49,8 +67,7 @@ class Rebuilding:
         if before is None and not lone:
             self.stop()
             return
-        start = here if before is None else before.position
-        if start == begin or not between(start, begin, here):
+        if self.start == begin or not between(self.start, begin, here):
             self.stop()
         else:
             self.begin(now)
@@ -63,10 +80,10 @@ class Rebuilding:
             for key in others:
                 del roots.topics[key]
             roots.holders.tell(tuple(others))
-        self._at = None
+        self.forget()
 
     def forget(self) -> None:
-        self._at = None
+        self._at, self._again = None, False
 
     def begin(self, now: float) -> None:
         if self._at is None:
@@ -74,8 +91,11 @@ class Rebuilding:
 
     def _later(self, now: float) -> None:
         settings = self.roots.membership.settings
-        self._at = now + 1.2 * settings.refresh_s + 2 * settings.lost_after_s
-        self.core.note(now, "a root and its copies are gone: its topics are rebuilt from their members")
+        # On a ring that begins again nobody has been answered yet.
+        repeat_s = settings.retry_s if self._again else settings.refresh_s
+        self._at = now + 1.2 * repeat_s + 2 * settings.lost_after_s
+        gone = "the ring begins again" if self._again else "a root and its copies are gone"
+        self.core.note(now, f"{gone}: its topics are rebuilt from their members")
         self.core.timers.at(self._at, self._end)
 
     def _end(self, now: float) -> None:
@@ -86,7 +106,7 @@ class Rebuilding:
         if before is None and membership.successors:
             self._later(now)
             return
-        self.times += 1
-        self.roots.begin = self.roots.here if before is None else before.position
+        self.times += not self._again
+        self.roots.begin = self.start
         self.stop()
         self.rebuilt(now)

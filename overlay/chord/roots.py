@@ -289,12 +289,13 @@ class Roots(Quiet):
                     return copy
         return None
 
-    # --- arcs ---
+    # --- arcs -------------------------------------------------------------------------------------------
 
     def _formed(self, nodes: tuple[RingNode, ...], now: float) -> None:
         """Nobody has members yet: each has its arc at once, and knows as much of those before it."""
-        before = self.membership.predecessor
-        self.begin = self.here if before is None else before.position
+        if self.rebuilding.founded_again(nodes, now):
+            return
+        self.begin = self.rebuilding.start
         self.copies |= founding_copies(nodes, self.membership.me, self.membership.settings.copies)
 
     def _joined(self, now: float) -> None:

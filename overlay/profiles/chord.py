@@ -113,7 +113,10 @@ def keeping(
     reports: Reports,
     addresses: tuple[str, ...],
 ) -> tuple[Behaviour, ...]:
-    """Durable publications at their first broker, streams at their reader's."""
+    """Durable publications at their first broker, streams at their reader's. Who has some was on a ring
+    before, in an earlier process (rebuilding.py)."""
+    if opened is not None and (opened.contents.streams or opened.contents.custody.items):
+        planes.membership.lives = 1
     on_disk = durable(settings, opened, planes, router, readiness, reports, addresses)
     for streams in [one for one in on_disk if isinstance(one, Streams)]:
         streams.by_topic = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
@@ -16,11 +18,18 @@ HOME, SENDERS, OTHER = 2, 5, 6
 class RingStory(Story):
     """Seven brokers on a ring; a stream at b2, a durable publisher at b5, an ordinary subscriber at b6."""
 
-    def __init__(self, wanted: str = "topic = 'a'") -> None:
+    def __init__(
+        self,
+        wanted: str = "topic = 'a'",
+        count: int = 7,
+        home: int = HOME,
+        senders: int = SENDERS,
+        other: int = OTHER,
+    ) -> None:
         calm = find("chord-calm")
         scenario = replace(
             calm,
-            brokers=Brokers(overlay="chord", count=7, seeds=4),
+            brokers=Brokers(overlay="chord", count=count, seeds=4),
             clients=Clients(publishers=0, subscribers=0),
             faults=Faults(),
             durable=Durable(),
@@ -31,10 +40,10 @@ class RingStory(Story):
         for broker in self.brokers:
             broker.start()
         self.wait(lambda: all(core.ready for core in self.cores()))
-        self.sender = self.publisher("sender", SENDERS, filter="exists topic")
+        self.sender = self.publisher("sender", senders, filter="exists topic")
         self.sender.durable = True
-        self.client("reader", HOME, stream=wanted)
-        self.other = self.client("other", OTHER)
+        self.client("reader", home, stream=wanted)
+        self.other = self.client("other", other)
         confirmed = self.subscribe(self.other, wanted)
         self.wait(lambda: confirmed.confirmed and bool(self.oracle.streams.counted()))
 
@@ -114,6 +123,48 @@ def test_a_stream_of_two_topics_takes_each_in_its_order() -> None:
 def test_by_the_last_number_of_the_publisher_some_would_be_duplicates() -> None:
     with mutated("ring-stream-by-publisher"), pytest.raises(AssertionError):
         test_a_stream_of_two_topics_takes_each_in_its_order()
+
+
+def test_on_a_ring_that_begins_again_roots_wait_for_what_is_wanted() -> None:
+    """All but the publisher's broker restart. It founds a ring with them, and what it has for a stream is at
+    the new root, b3, before that one has been told of the stream."""
+    story = RingStory("topic in ('h', 'v')", count=4, home=0, senders=2, other=2)
+    story.publish(range(1, 9), "hv")
+    story.wait(lambda: story.sender.idle)
+    for number in (0, 1, 3):
+        story.crash(story.brokers[number])
+        story.world.after(0.3, lambda broker: broker.start(), story.brokers[number])
+    story.publish(range(9, 41), "hv")
+    story.wait(lambda: story.sender.idle)
+    assert sorted(story.in_stream()) == sorted(story.received(story.other)) == list(range(1, 41))
+    assert not story.judged()
+
+
+def test_so_they_do_when_all_brokers_restart_and_the_publisher_is_gone() -> None:
+    """What a broker has on its disk is sent as soon as it is on the ring."""
+    story = RingStory("topic in ('h', 'v')", count=4, home=0, senders=2, other=1)
+    story.crash(story.brokers[0])
+    story.publish(range(1, 41), "hv")
+    story.run_for(0.3)
+    story.sender.crash()
+    for broker in story.brokers:
+        story.crash(broker)
+        story.world.after(0.3, lambda broker: broker.start(), broker)
+    story.run_for(30.0)
+    assert sorted(story.in_stream()) == list(range(1, 41))
+    assert not story.judged()
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        test_on_a_ring_that_begins_again_roots_wait_for_what_is_wanted,
+        test_so_they_do_when_all_brokers_restart_and_the_publisher_is_gone,
+    ],
+)
+def test_if_they_take_it_for_what_nobody_wants_it_is_lost(story: Callable[[], None]) -> None:
+    with mutated("ring-begins-empty"), pytest.raises(AssertionError):
+        story()
 
 
 def test_a_broker_with_streams_does_not_leave() -> None:

@@ -12,6 +12,7 @@ from overlay.chord.contacts import RingPeer
 from overlay.chord.founding import Founding
 from overlay.chord.holders import Holders
 from overlay.chord.path import ChordPath
+from overlay.chord.rebuilding import Rebuilding
 from overlay.chord.roots import Roots
 from overlay.chord.ways import Way
 from overlay.core import Core
@@ -58,6 +59,11 @@ def _founding_told_once() -> list[Replacement]:
             real(self, session)
 
     return [(Founding, "remind", remind)]
+
+
+def _begins_empty() -> list[Replacement]:
+    """Roots of a ring that begins again know at once that nobody wants anything."""
+    return [(Rebuilding, "founded_again", lambda self, nodes, now: False)]
 
 
 def _nobody_known() -> list[Replacement]:
@@ -131,6 +137,7 @@ RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "ring-root-without-copy": _root_without_copy,
     "ring-lost-not-resent": _lost_not_resent,
     "ring-founding-told-once": _founding_told_once,
+    "ring-begins-empty": _begins_empty,
     "ring-nobody-known": _nobody_known,
     "ring-lane-changed": _order_of_lanes,
     "ring-stream-forgotten": _stream_forgotten,
