@@ -44,11 +44,11 @@ class Stage:
 PLAIN = ("-m", "not spark and not nspawn")
 STAGES = (
     Stage("setup", 120),
-    Stage("sim", 500, (*PLAIN, "tests/sim"), one_core=True),
-    Stage("unit", 250, (*PLAIN, "tests/unit", "tests/paper"), one_core=True),
+    Stage("sim", 570, (*PLAIN, "tests/sim"), one_core=True),
+    Stage("unit", 240, (*PLAIN, "tests/unit", "tests/paper"), one_core=True),
     Stage("model", 20, (*PLAIN, "tests/model"), one_core=True),
     Stage("fuzz", 20, (*PLAIN, "tests/fuzz"), one_core=True),
-    Stage("system", 900, (*PLAIN, "tests/system"), tries=2),
+    Stage("system", 840, (*PLAIN, "tests/system"), tries=2),
     Stage("spark", 340, ("-m", "spark", "tests"), tries=2),
     Stage("browser", 200, ("tests/web",), tries=2),
     Stage("nspawn", 50, ("-m", "nspawn", "tests"), tries=2),
