@@ -29,7 +29,7 @@ from overlay.journal.bodies import Advert, Source, encode_body
 from overlay.journal.custody import Held
 from overlay.journal.journal import Journal
 from overlay.journal.record import ADVERT
-from overlay.journal.stranded import Entered, Replay
+from overlay.journal.stranded import EVERYTHING, Entered, Replay
 from overlay.links.session import Session
 from overlay.links.settling import Settling, common, cuts_of
 
@@ -71,6 +71,16 @@ class HeldSettling(Settling):
             self.durable = cuts_of(durable, CUT_LINK_LOST)
             self.others = cuts_of((p for p in publications if not p.flags & DURABLE), CUT_LINK_LOST)
 
+    def lose(self, cut: Cut) -> bool:
+        """What of it is in this cut is in custody no more; whether anything is."""
+        ranges = self.durable or [Cut(*self.source, self.first_sequence, self.last_sequence, cut.reason)]
+        lost = common([cut], ranges)
+        self.cuts += lost
+        refused = {one.last: one.first for one in self.cuts if one.reason == CUT_NO_ROOM}
+        while self.last_sequence in refused:  # never was: when this is settled, others may have brought it
+            self.last_sequence = refused[self.last_sequence] - 1
+        return bool(lost)
+
     @property
     def parked(self) -> bool:  # type: ignore[override]
         return self.stranded and not self.holding.replay.under_way(self.source)
@@ -109,10 +119,6 @@ class OnDisk:
         assert record.incoming is not None
         record.incoming.keep_after(before)
 
-    @property
-    def cuts(self) -> list[Cut]:
-        return self.record.cuts
-
     def release(self) -> None:
         self.record.unwritten = []
         if self.record.incoming is not None:
@@ -140,6 +146,8 @@ class Holding(Quiet):
         self.replay = Replay(core, self.journal, self.path)
         self.replay.done = self._replayed
         self.replay.unwritten = self._unwritten
+        self.replay.accepted = self._accepted
+        self.journal.custody_lost = self._lost
 
     # --- in -----------------------------------------------------------------------------------------
 
@@ -212,6 +220,15 @@ class Holding(Quiet):
 
     def _unwritten(self, source: Source) -> list[Publication]:
         return [p for record in self._records.get(source, ()) for p in record.unwritten]
+
+    def _accepted(self, source: Source) -> int:
+        return max((record.last_sequence for record in self._records.get(source, ())), default=EVERYTHING)
+
+    def _lost(self, cut: Cut) -> bool:
+        """The disk has no room for these, or cannot read them any more."""
+        records = self._records.get((cut.publisher, cut.incarnation), ())
+        told = [record for record in records if record.lose(cut)]
+        return bool(told)
 
     def _replayed(self, source: Source, up_to: int, late: list[Cut]) -> bool:
         """All that was in custody up to this number went once more and is settled, but for what came too

@@ -39,9 +39,6 @@ class Reads(Protocol):
 class Waiter(Protocol):
     """Who waits for the disk; a Settling record does."""
 
-    @property
-    def cuts(self) -> list[Cut]: ...
-
     def release(self) -> None: ...
 
 
@@ -80,6 +77,8 @@ class Journal(Quiet):
         # Set by the streams: which go on to which offset once a position is on disk, and who is to be served.
         self.after_gather: Callable[[int, dict[int, int]], None] | None = None
         self.after_written: Callable[[float], None] = lambda now: None
+        # Set by who holds custody: whether somebody can be told of what is lost of it.
+        self.custody_lost: Callable[[Cut], bool] = lambda cut: False
         self._bytes = self._items = 0  # of publications written, for an average
         self.on_lost: list[
             Callable[[int, int, int, float], None]
@@ -226,12 +225,7 @@ class Journal(Quiet):
     def lose(self, first: int, last: int, reason: int, now: float) -> None:
         """These positions are not on disk, or cannot be read any more: whoever holds them is told."""
         for (publisher, incarnation), held in self.contents.custody.lose(first, last):
-            cut = Cut(publisher, incarnation, held.first, held.last, reason)
-            for position, waiter in self._waits:
-                if position >= held.position:
-                    waiter.cuts.append(cut)
-                    break
-            else:
+            if not self.custody_lost(Cut(publisher, incarnation, held.first, held.last, reason)):
                 self.core.note(
                     now, f"custody lost: {held.last - held.first + 1} of publisher {publisher:016x}"
                 )

@@ -35,7 +35,7 @@ from overlay.journal.custody import Held
 from overlay.journal.journal import Journal
 from overlay.links.settling import Settling
 
-EVERYTHING = 1 << 64  # nothing is left in custody: there is no later number to wait for
+EVERYTHING = 1 << 64  # nothing is in custody: there is no later number to wait for
 
 
 class Entered(Protocol):
@@ -93,6 +93,8 @@ class Replay:
         self.path = path
         self.done: Callable[[Source, int, list[Cut]], bool] = lambda source, up_to, late: False
         self.unwritten: Callable[[Source], list[Publication]] = lambda source: []
+        # The last number that was taken: part of the replay, or lost by the disk.
+        self.accepted: Callable[[Source], int] = lambda source: EVERYTHING
         # Whether all that were owed it can be reached again, as far as the overlay knows.
         self.is_time: Callable[[Source], bool] = lambda source: True
         self.missing: Callable[[], bool] = lambda: False  # somebody is, who may be owed it
@@ -132,7 +134,7 @@ class Replay:
         plan.again, plan.in_part, plan.under_way = False, missing, True
         run = [replace(p, flags=p.flags | RESENT | REPLAYED) for p in self._custody(source, now)]
         run += self._held_back.pop(source, [])
-        record = Again(self, source, max((p.sequence for p in run), default=EVERYTHING))
+        record = Again(self, source, self.accepted(source))
         self.replayed += len(run)
         self.path.send_again(plan.side, run, source, record, now)
         record.release()
