@@ -1,4 +1,4 @@
-"""Durable publications that the disk does not take, or loses: who sent them hears it, nothing waits for them."""
+"""Durable publications that the disk does not take, or loses: who sent them hears it, and nobody waits."""
 
 from __future__ import annotations
 
