@@ -73,6 +73,7 @@ class RingContacts(Quiet):
         self.others = tuple(address for address in settings.members if address not in addresses)
         self.members = RingSessions(handshake, RingPeer, self._refusal, lambda session, hello, now: None)
         self.on_died: list[Callable[[RingNode, float], None]] = []
+        self.left: Callable[[], bool] = lambda: False  # whether we were on the ring and have said farewell
         self._dead: dict[int, int] = {}  # broker -> incarnation of the last node of it that died
         self._wanted: dict[int, RingNode] = {}
         self._failing: dict[int, float] = {}  # since when nobody answers
@@ -82,8 +83,10 @@ class RingContacts(Quiet):
         self.core = core
 
     def _refusal(self, hello: Hello) -> Refuse | None:
-        if self.core.leaving and hello.broker not in self.core.peers:
-            return Refuse("leaving", f"{self.core.name} is leaving the ring")
+        """Who leaves is on the ring until it has handed its topics on: those before it must find it there, or
+        nobody asks it who else is before it."""
+        if self.left() and hello.broker not in self.core.peers:
+            return Refuse("leaving", f"{self.core.name} has left the ring")
         return None
 
     # --- questions --------------------------------------------------------------------------------------

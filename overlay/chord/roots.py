@@ -299,10 +299,8 @@ class Roots(Quiet):
         self.copies |= founding_copies(nodes, self.membership.me, self.membership.settings.copies)
 
     def _joined(self, now: float) -> None:
-        self.holders.choose(now)
-        if self.begin is None:
-            self._ask(now)
-        else:
+        self._pointed(now)
+        if self.begin is not None:
             self._rooted(now)
 
     def reset(self, now: float = 0.0) -> None:
@@ -423,7 +421,8 @@ class Roots(Quiet):
                 self.rebuilding.begin(now)
             return
         mine = self.begin is None and give.end == self.here
-        follows = self.begin is not None and give.end == self.begin and give.end != self.here
+        # Not while we give: we keep what lies behind that alone when it is taken. Who leaves gives again.
+        follows = self.giving is None and give.end == self.begin and give.end != self.here
         if mine or follows:
             self.topics |= {key: members for key, members in taken.items() if members}
             whole = give.begin != give.end and owns(give.begin, give.end, self.here) and follows

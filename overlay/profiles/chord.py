@@ -60,6 +60,7 @@ def chord_broker(
     contacts = RingContacts(handshake, settings.chord, addresses)
     local = LocalSubscriptions(matcher)
     planes = Planes(settings.chord, addresses, contacts, local)
+    contacts.left = lambda: planes.membership.leaving
     router = ChordRouter(settings.topics, local, planes)
     planes.fill(router)
     participation = Participation(planes)

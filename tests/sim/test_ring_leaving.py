@@ -1,0 +1,81 @@
+"""Brokers that leave a ring while others come onto it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from grapevine.wire.identity import identify
+from overlay.chord.planes import Planes
+from overlay.chord.roots import Roots
+from overlay.core import Core
+from tests.sim.stories import Story
+from tools.simulator.broker import BrokerHost
+from tools.simulator.ring import not_ideal, part
+from tools.simulator.scenario import Brokers, Clients, Faults, find
+from tools.simulator.simulation import Simulation
+
+COUNT, SEEDS = 8, 4
+
+
+class LeavingStory(Story):
+    """Eight brokers, one of them not yet on the ring: `newcomer`, which is no seed. `before` and `behind` are
+    where it will be."""
+
+    def __init__(self) -> None:
+        calm = find("chord-calm")
+        scenario = replace(
+            calm,
+            brokers=Brokers(overlay="chord", count=COUNT, seeds=SEEDS),
+            clients=Clients(publishers=0, subscribers=0),
+            faults=Faults(),
+        )
+        Simulation.__init__(self, scenario, 0)
+        ring = sorted(self.brokers, key=lambda broker: identify(broker.name))
+        place = next(n for n, broker in enumerate(ring) if broker.index >= SEEDS)
+        self.before, self.newcomer, self.behind = ring[place - 1], ring[place], ring[(place + 1) % COUNT]
+        for broker in self.brokers:
+            if broker is not self.newcomer:
+                broker.start()
+        self.wait(lambda: not not_ideal(self.cores()) and all(core.ready for core in self.cores()))
+
+    def roots(self, broker: BrokerHost) -> Roots:
+        return part(core_of(broker), Planes).roots
+
+
+def core_of(broker: BrokerHost) -> Core:
+    assert broker.core is not None
+    return broker.core
+
+
+def test_who_leaves_is_found_by_those_before_it_while_it_is_on_the_ring() -> None:
+    """A client that does not answer keeps it. Who came before it meanwhile was refused, gave it up and passed
+    it by: nobody heard of the newcomer, and no answer of a root reached the leaver."""
+    story = LeavingStory()
+    staying = story.client("staying", story.behind.index)
+    story.wait(lambda: bool(core_of(story.behind).clients))
+    staying.pause(12.0)
+    story.behind.leave()
+    story.newcomer.start()
+    story.wait(lambda: core_of(story.newcomer).ready and not not_ideal(story.cores()), 6.0)
+    assert not story.behind.left
+    story.wait(lambda: story.behind.left and not not_ideal(story.cores()), 30.0)
+    assert not story.oracle.violations
+
+
+def test_a_root_that_gives_a_part_of_its_arc_takes_no_other_meanwhile() -> None:
+    """It gives the newcomer its part. Who is before that one leaves, knows nothing of it, and gives what it
+    has to the same root: that went with the part that was given, and nobody was the root there."""
+    story = LeavingStory()
+    story.newcomer.start()
+    story.wait(lambda: story.newcomer.core is not None and story.roots(story.behind).giving is not None)
+    story.wall(story.newcomer, seconds=1.0)
+    story.before.leave()
+    story.wait(lambda: story.before.left and not not_ideal(story.cores()), 10.0)
+    assert sum(arc(story.roots(broker)) for broker in story.brokers if broker.core) == 1 << 64
+    assert not any(story.roots(broker).rebuilding.active for broker in story.brokers if broker.core)
+    assert not story.oracle.violations
+
+
+def arc(roots: Roots) -> int:
+    assert roots.begin is not None
+    return (roots.here - roots.begin) % (1 << 64)
