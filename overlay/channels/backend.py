@@ -27,6 +27,7 @@ from grapevine.wire.channels import (
     Pulled,
     execution_of,
     in_whole,
+    next_execution,
     position,
 )
 from grapevine.wire.driving import STATE, Plan
@@ -239,12 +240,16 @@ class BackEnd(Quiet):
         else:
             return self._first(channel, known, fresh), 0
         after = min(after, fresh)
-        oldest = next((execution for _, execution, _ in self._executions(known)), executed + 1)
-        lost = max(oldest - execution_of(after) - (not in_whole(after)), 0)
-        if lost:
-            return self._first(channel, known, position(oldest - 1)), lost
+        if lost := self._expired(known, after):
+            return self._first(channel, known, position(next_execution(after) + lost - 1)), lost
         # Nobody wanted the set for a while: these ran without it.
         return after, max(known.kept.first - execution_of(after) - 1, 0)
+
+    def _expired(self, known: BackendSubscription, after: int) -> int:
+        """How many executions after a position are no longer kept, with one that it is in the midst of."""
+        following = self._executed(known.kept.channel) + 1
+        oldest = next((execution for _, execution, _ in self._executions(known)), following)
+        return max(oldest - next_execution(after), 0)
 
     def _first(self, channel: Channel, known: BackendSubscription, fresh: int) -> int:
         """Where one begins that nothing is known of. Changes mean nothing without what they change: it gets
@@ -300,6 +305,12 @@ class BackEnd(Quiet):
         self.pulls += 1
         for number, (be, after) in enumerate(message.ranges, 1):
             last = number == len(message.ranges)
+            known = self.store.interest.by_be.get(be)
+            if known is not None and self._expired(known, after):
+                # Passed over in silence it would miss rows: who is so far behind hears where it goes on.
+                self.tell(ChannelTroubled(known.kept.channel, "expired", ""), session)
+                self.tell(Pulled(message.request, be, (), after, last), session)
+                continue
             rows, through, size = self._read(be, after, last_one, left)
             left = max(left - size, 0)
             self.pulled_rows += len(rows)

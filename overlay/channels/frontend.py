@@ -57,7 +57,7 @@ TITLE_MAX = 40  # characters of a value in a picture
 class FrontEndSubscription:
     __slots__ = (
         "client", "number", "channel", "parameters", "kept", "window",
-        "be", "located", "sent", "taken", "acknowledged", "flight", "flight_bytes", "pulling",
+        "be", "asked", "located", "sent", "taken", "acknowledged", "flight", "flight_bytes", "pulling",
     )  # fmt: skip
 
     def __init__(self, client: Session, message: SubscribeChannel) -> None:
@@ -67,6 +67,7 @@ class FrontEndSubscription:
         self.parameters = message.parameters
         self.kept = message.kept
         self.be = 0  # none before the back end has confirmed it
+        self.asked = 0  # the request, while the back end is to say where it goes on
         self.acknowledged = 0  # the cursor that the back end knows
         self.begin(message)
 
@@ -89,7 +90,7 @@ class FrontEndSubscription:
     def served(self) -> bool:
         """Rows may be sent: the client has said on this link up to where it has them. A session that is
         resumed has not yet, and what is sent then would hide what was lost."""
-        return self.located and self.client.link is not None
+        return self.located and not self.asked and self.client.link is not None
 
     def took(self, position: int) -> None:
         self.taken = max(self.taken, min(position, self.sent))
@@ -239,7 +240,7 @@ class FrontEnd(Quiet):
             self._ask(fe)
 
     def _ask(self, fe: FrontEndSubscription) -> None:
-        request = self._new_request()
+        request = fe.asked = self._new_request()
         self._asked[request] = fe
         assert self.backend is not None
         subscriber = fe.client.name if fe.kept else ""
@@ -252,6 +253,8 @@ class FrontEnd(Quiet):
             if fe is not None and message.be and message.be not in self.wanted and self.backend is not None:
                 self._say(BackendUnsubscribe(message.be))
             return
+        if fe.asked == message.request:
+            fe.asked = 0
         if message.outcome != "confirmed":
             self.core.tell(ChannelState(fe.number, message.outcome, text=message.text), fe.client)
             self._remove(fe, now)
@@ -447,7 +450,7 @@ class FrontEnd(Quiet):
     def on_troubled(self, session: Session, message: ChannelTroubled, now: float) -> None:
         for mine in list(self.by_client.values()):
             for fe in list(mine.values()):
-                if fe.channel == message.channel and message.outcome == "replaced":
+                if fe.channel == message.channel and message.outcome in ("replaced", "expired"):
                     self._ask(fe)  # it goes on after its position, or hears that it cannot
                 elif fe.channel == message.channel:
                     self.core.tell(ChannelState(fe.number, message.outcome, text=message.text), fe.client)

@@ -137,3 +137,38 @@ def test_who_was_away_for_longer_than_results_are_kept_begins_anew(town: Town) -
     town.attach("eve", "edge")
     eve = subscribe(town, "eve", LOW, position(first.execution, WHOLE + 1))
     assert eve.lost == 3 and ids(town, "eve", eve) == [3], "also from the middle of an older whole"
+
+
+def test_who_is_too_slow_for_what_is_kept_hears_it_and_begins_anew(town: Town) -> None:
+    """It is in the midst of an execution that expires: the rest of it was passed over in silence."""
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", LOW)
+    many = list(range(1, 60_001))
+    execute(town, many)
+    second = execute(town, [2])
+    for result in ([2, 3], [3]):
+        last = execute(town, result)
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    backend.store.executions.drop_results(f"Near@{last.version}", last.execution - 1)
+    found: list[int] = []
+    while more := ids(town, "ann", ann):
+        found += more
+    removed = found[60_000:-1]
+    assert found[:60_000] == many and 0 < len(removed) < 59_999 and found[-1] == 3
+    assert ann.lost == last.execution - second.execution
+    execute(town, [3, 4])
+    assert ids(town, "ann", ann) == [4], "and then changes, as before"
+
+
+def test_who_had_all_of_what_has_expired_has_lost_nothing(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann = subscribe(town, "ann", LOW)
+    first = execute(town, [1, 2])
+    assert ids(town, "ann", ann) == [1, 2]
+    last = execute(town, [1, 2, 3])
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    backend.store.executions.drop_results(f"Near@{last.version}", first.execution)
+    assert ann.taken == position(first.execution)
+    town.attach("ann", "other")
+    again = subscribe(town, "ann", LOW, ann.taken)
+    assert again.lost == 0 and ids(town, "ann", again) == [3]

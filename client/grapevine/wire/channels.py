@@ -32,6 +32,11 @@ def execution_of(position: int) -> int:
     return position >> ROW_BITS
 
 
+def next_execution(position: int) -> int:
+    """The first execution of which something may be due to who is there."""
+    return execution_of(position) + (not position or position & LAST_ROW == LAST_ROW)
+
+
 # Rows of an execution count from 1. From here on they are not what it delivered but the whole result as it
 # left it, of a channel that delivers changes: who comes later begins with that.
 WHOLE = 1 << (ROW_BITS - 1)
@@ -140,7 +145,8 @@ class Cursors(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ChannelTroubled(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """To a broker: executions of the channel fail, or go on again ("")."""
+    """To a broker: executions of the channel fail, or go on again (""); or its subscribers have to ask once
+    more where they go on: the channel is "replaced", or what one of them is to get next has "expired"."""
 
     kind: ClassVar[int] = 189
     gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)

@@ -84,7 +84,7 @@ class ChannelSubscriptionState:
         self.kept = kept
         self.last = -1 if after is None else after  # position of the last row that came
         self.taken = self.acknowledged = max(self.last, 0)  # by the program, and to the broker
-        self.through = self.taken  # everything up to here has come
+        self.through = self.last  # everything up to here has come
         self.queue: deque[Result] = deque()
         self.confirmed = False
         self.error: Error | None = None  # it has ended
@@ -148,7 +148,7 @@ class Channels:
         queue = state.queue
         found = [queue.popleft() for _ in range(min(most, len(queue)))]
         if found:
-            state.taken = found[-1].position
+            state.taken = found[-1].position if queue else state.through
             self._tell(state, len(found))
         return found
 
@@ -182,7 +182,7 @@ class Channels:
 
     def _say_subscribe(self, state: ChannelSubscriptionState) -> None:
         message = SubscribeChannel(
-            state.number, state.channel, state.given, state.last + 1, state.kept, WINDOW_BYTES
+            state.number, state.channel, state.given, state.through + 1, state.kept, WINDOW_BYTES
         )
         self.session.say(message)
         if state.taken:
