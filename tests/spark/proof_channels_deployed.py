@@ -48,6 +48,11 @@ def town(hosts: list[str], port: int, python: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def driver_pid(lab: Lab) -> str:
+    (pid,) = Path(lab.at).rglob("channels/pid")
+    return pid.read_text()
+
+
 def test_channels_on_hosts(lab: Lab, tmp_path: Path) -> None:
     rows = {row["broker"]: row["state"] for row in lab("up", "--yes")["rows"]}
     assert rows == {f"b{n}": "running" for n in range(1, 5)} | {"channels": "started"}
@@ -84,6 +89,12 @@ def test_channels_on_hosts(lab: Lab, tmp_path: Path) -> None:
         publisher.flush(timeout=60)
         found = results.next_batch(10, timeout=200)
         assert [result.row["id"] for result in found] == [7]
+        before = driver_pid(lab)
+        assert lab.states("upgrade", "--rolling", "--yes") == {"running", "started"}
+        assert driver_pid(lab) != before, "a driver of the old packages would go on"
+        publisher.publish({"class": "report", "id": 8, "type": "fire", "lat": 60.0, "lon": 24.0})
+        publisher.flush(timeout=120)
+        assert [result.row["id"] for result in results.next_batch(1, timeout=200)] == [8]
     assert lab.states("down", "--yes") == {"ended"}
 
 

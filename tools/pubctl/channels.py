@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -178,18 +178,26 @@ def _definition(line: Line, name: str) -> tuple[Channel, dict[str, Dataset]]:
     return msgspec.convert(body["channel"]["definition"], Channel), datasets
 
 
+def _cost(channel: dict[str, Any]) -> str:
+    """Of all sets in one statement: it does not grow with them as one query for each would."""
+    if not channel["executed"]:
+        return "nothing has run yet"
+    return f"{channel['rows']} rows for {channel['back_end']} parameter sets in {channel['took_s']:.2f} s"
+
+
 @channel.command()
 @click.argument("name")
 @click.option("--master", help="Spark's master.  [default: local[*]]")
 def explain(name: str, master: str | None) -> None:
-    """The statement that runs for all parameter sets, and Spark's plan of it."""
+    """The statement that runs for all parameter sets, what it has cost, and Spark's plan of it."""
     from grapevine.spark.session import SHORT_LIVED
     from pipeline.channels.checking import explained
 
     with back_end() as line:
         definition, datasets = _definition(line, name)
+        cost = _cost(line.ask("channel.show", name=name).body["channel"])
     with job("channel explain", master, **SHORT_LIVED) as spark:
-        found = explained(spark, definition, datasets)
+        found = {**explained(spark, definition, datasets), "cost": cost}
     rows = [{"what": key, "value": value} for key, value in found.items()]
     show(lambda: Result(rows, (Column("what", style="bold"), Column("value")), found))
 

@@ -278,7 +278,8 @@ def fetch(to: Path, **said: Any) -> None:
 @click.option("--rolling", is_flag=True, required=True, help="One broker after the other.")
 @changes
 def upgrade(rolling: bool, dry_run: bool, yes: bool, **said: Any) -> None:
-    """Put the packages of this environment at every host, and restart the brokers one by one."""
+    """Put the packages of this environment at every host, and restart the brokers one by one, then the driver
+    of channels."""
     fleet, access = prepared(said)
     if not agreed(f"restart {len(fleet.topology.brokers)} brokers one by one", dry_run, yes):
         return
@@ -286,16 +287,22 @@ def upgrade(rolling: bool, dry_run: bool, yes: bool, **said: Any) -> None:
     for broker in (broker for level in reversed(fleet.topology.levels()) for broker in level):
         if isinstance(found[broker.host], Exception):
             continue
-        started = renewed(fleet, access, broker)
+        start = partial(fleet.start, broker=broker)
+        started = renewed(fleet, access, broker.host, broker.name, start)
         found[broker.host] = merged(found[broker.host], started)
+    for client in (client for client in fleet.topology.clients if client.kind == "driver"):
+        host = fleet.topology.broker(client.broker).host
+        if not isinstance(found[host], Exception):
+            start_client = partial(fleet.start_client, client=client)
+            found[host] = merged(found[host], renewed(fleet, access, host, client.name, start_client))
     tell(found, by_broker)
 
 
-def renewed(fleet: Fleet, access: Access, broker: BrokerPlan) -> Any:
+def renewed(fleet: Fleet, access: Access, at: str, name: str, start: Callable[[Host], Awaitable[str]]) -> Any:
     from tools.deploy.hosts import at_all
 
     async def renew(host: Host) -> dict[str, str]:
-        await fleet.stop(host, broker.name)
-        return {broker.name: await fleet.start(host, broker)}
+        await fleet.stop(host, name)
+        return {name: await start(host)}
 
-    return asyncio.run(at_all([broker.host], access, timed(renew), lambda name: None))[broker.host]
+    return asyncio.run(at_all([at], access, timed(renew), lambda name: None))[at]
