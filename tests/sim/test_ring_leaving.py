@@ -76,6 +76,18 @@ def test_a_root_that_gives_a_part_of_its_arc_takes_no_other_meanwhile() -> None:
     assert not story.oracle.violations
 
 
+def test_who_leaves_gives_its_topics_on_when_the_part_that_it_is_giving_is_taken() -> None:
+    """The newcomer has been sent its part and has not answered yet. All of it was given to the successor as
+    well, and both were the root of that part."""
+    story = LeavingStory()
+    story.newcomer.start()
+    story.wait(lambda: (giving := story.roots(story.behind).giving) is not None and giving.ready)
+    story.behind.leave()
+    story.wait(lambda: story.behind.left and not not_ideal(story.cores()), 10.0)
+    assert sum(arc(story.roots(broker)) for broker in story.brokers if broker.core) == 1 << 64
+    assert not story.oracle.violations
+
+
 def arc(roots: Roots) -> int:
     assert roots.begin is not None
     return (roots.here - roots.begin) % (1 << 64)
