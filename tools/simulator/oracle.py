@@ -47,6 +47,8 @@ def number_of(what: Publication | bytes) -> int:
 
 
 class Oracle:
+    by_links = True  # whether what is owed depends on who is connected with whom
+
     def __init__(self, world: World, broker_index: Mapping[str, int], judge_every: int = 1) -> None:
         self.world = world
         self.judge_every = judge_every  # of so many publications one is followed to all its subscribers

@@ -70,6 +70,7 @@ AIMED = (Hello, Batch, LaneBatch, Marks, LaneMarks, Ping, Publish)  # and all th
 class RingOracle(Oracle):
     """Every broker of the ring owes to every subscription that counts."""
 
+    by_links = False
     terms: tuple[Term, ...] = terms_of(("topic",))
 
     def owed_from(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
@@ -92,7 +93,6 @@ class RingOracle(Oracle):
         found = topic_of(attributes, self.terms)
         return None if isinstance(found, Refusal) else found
 
-    def links_seen(self, broker: int, synced: frozenset[int]) -> None: ...
     def link_lost(self, one: int, other: int) -> None: ...
 
 

@@ -103,12 +103,8 @@ class Watcher:
     def after(self, broker: BrokerHost) -> None:
         core = broker.core
         assert core is not None
-        synced = frozenset(self._brokers[peer.id].index for peer in core.peers.values() if peer.connected)
-        for peer in core.peers.values():
-            if isinstance(peer, Peer) and peer.heir is not None and peer.dialled:  # our former parent
-                former, new = self._brokers[peer.id].index, self._brokers[peer.heir.id].index
-                self.oracle.reach.moves(broker.index, former, new)
-        self.oracle.links_seen(broker.index, synced)
+        if self.oracle.by_links:
+            self._look_at_links(broker, core)
         self._look_at_clients(broker, core)
         self.on_step(broker, core)
         self._steps += 1
@@ -143,6 +139,14 @@ class Watcher:
             return True
         self.aim = None
         return not self.on_aim(broker, aim)
+
+    def _look_at_links(self, broker: BrokerHost, core: Core) -> None:
+        synced = frozenset(self._brokers[peer.id].index for peer in core.peers.values() if peer.connected)
+        for peer in core.peers.values():
+            if isinstance(peer, Peer) and peer.heir is not None and peer.dialled:  # our former parent
+                former, new = self._brokers[peer.id].index, self._brokers[peer.heir.id].index
+                self.oracle.reach.moves(broker.index, former, new)
+        self.oracle.links_seen(broker.index, synced)
 
     def _farewell(self, broker: BrokerHost, end: End) -> None:
         assert broker.core is not None
