@@ -26,6 +26,7 @@ from grapevine.wire.messages import ClientAdvertise
 
 READY_S = 30.0
 ACKNOWLEDGED = 1_024
+AT_ONCE = 5_000  # subscriptions, well within the time after which a silent client is let go
 
 
 class Grapevine:
@@ -155,9 +156,10 @@ class Grapevine:
         for place, numbered in enumerate(wanted):
             room = expected[place] * _most_bytes(workload)
             clients.append(self._thin(context, f"reader{place}", -1, room))
-            clients[-1].subscribe(numbered)
-            for client in clients:
-                client.attend()  # who is silent for too long is let go
+            for start in range(0, len(numbered), AT_ONCE):
+                clients[-1].subscribe(numbered[start : start + AT_ONCE])
+                for client in clients:
+                    client.attend()  # who is silent for too long is let go
         keep = self.sealed or isinstance(workload, Content)
         readers = Readers(clients, expected, keep, self.acknowledge_every)
         ready()
