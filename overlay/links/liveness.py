@@ -46,20 +46,23 @@ class Liveness:
 
     def on_pong(self, session: Session, pong: Pong, now: float) -> None:
         session.round_trip_s = max(0.0, now - pong.sent_at)
+        if session.link is not None:
+            session.link.answered = pong.sent_at
         self.placed(session, pong.root_path, now)
 
     def challenge(self, session: Session, link: Link, newcomer: int, now: float) -> Refuse | None:
         """Another incarnation of a name whose link seems alive: a restart that we did not notice, or two
         holders of one name. The old link decides: if it answers a ping, the newcomer is refused. However long
-        the newcomer takes to ask again: both were there at once."""
+        the newcomer takes to ask again: both were there at once. Other words prove nothing, they may be late
+        ones of who is dead; while they come, the newcomer waits."""
         greet_s = self.core.settings.links.greet_s
         asked_at = link.challenged_at
         stale = asked_at is not None and now - asked_at > greet_s and link.challenger != newcomer
         if asked_at is None or stale:  # what it answered to another some time ago proves nothing
             link.challenged_at, link.challenger = now, newcomer
             self.core.send(Ping(now, self.place()), link)
-        elif link.heard_at > asked_at:
+        elif link.answered >= asked_at:
             return Refuse("name", f"one named {session.name} is alive: rename one of the two")
-        elif now - asked_at >= greet_s / 2:
+        elif now - max(asked_at, link.heard_at) >= greet_s / 2:
             return None
         return Refuse("not-ready", f"{self.core.name} still has a link to an earlier {session.name}")

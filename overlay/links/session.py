@@ -36,6 +36,7 @@ class Link:
 
     __slots__ = (
         "address",
+        "answered",
         "challenged_at",
         "challenger",
         "dial",
@@ -59,6 +60,7 @@ class Link:
         self.watched: Session | None = None  # whose silence ends the link
         self.challenged_at: float | None = None  # another incarnation claimed the name of who is here,
         self.challenger = 0  # this one
+        self.answered = 0.0  # when the last ping was sent that the other side has answered
         self.since = self.heard_at = now
         self.address = ""  # where the other side is, if the driver knows
 
