@@ -1,4 +1,4 @@
-"""Two brokers of one name, or one that has restarted: the link to the first decides, by its answer to a ping."""
+"""Two brokers of one name, or one that has restarted: the first decides, by its answer to a ping."""
 
 from __future__ import annotations
 
