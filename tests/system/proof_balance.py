@@ -42,12 +42,13 @@ def run(subscribers: int, wanted: int, directory: Path, seed: int, edges: int = 
                 town.balance("set", window_s=15, **ON)
                 even = eventually(lambda: settled(town, before["alpha"]), 300, 1.0)
                 shuffles = 0
-                while (moved := town.balance()["moved"]) < wanted:
+                while town.balance()["moved"] < wanted:
                     town.balance("set", **SHUFFLE)
                     town.balance("apply")
                     shuffles += 1
                     eventually(lambda: town.balance()["moving"] == 0, 300, 1.0)
-                    assert town.balance()["moved"] > moved, "nobody was moved"
+                    # One alone may plan nothing: where loads are equal just then there is nothing to shuffle.
+                    assert shuffles < 10, town.balance()
                 ended = town.balance()
             finally:
                 count = publisher.stop()
