@@ -111,6 +111,7 @@ class ChordPath(Publications):
 
     def _look_again(self, now: float) -> None:
         self._looking = False
+        self._end_drains(now)
         self._look(now)
         if self.waits:
             self.look_soon(now)
@@ -405,22 +406,31 @@ class ChordPath(Publications):
     # --- waiting ----------------------------------------------------------------------------------------
 
     def when_settled(self, concerns: Callable[[int], bool], call: Callable[[float], None]) -> None:
-        """Call when nothing that left from here as from the root of these topics is unsettled."""
+        """Call when nothing of these topics that goes down from here is unsettled."""
         self._drains.append((concerns, call))
         self.look_soon(self.core.now)
 
     def _look(self, now: float) -> None:
-        for concerns, call in list(self._drains):
-            if all(
-                way.settled
-                for (topic, _, _), way in self.ways.items()
-                if way.lane is None and concerns(topic)
-            ):
-                self._drains.remove((concerns, call))
-                call(now)
         self.entrance.release(now)
         self.release_held(now)
         release_stranded(self, now)
+
+    def _end_drains(self, now: float) -> None:
+        """Not while a hop is being lost: what was on its way by that one is nowhere for a moment."""
+        for concerns, call in list(self._drains):
+            if not any(map(concerns, self._going_down())):
+                self._drains.remove((concerns, call))
+                call(now)
+
+    def _going_down(self) -> set[int]:
+        """Topics of what is on its way down, also by another hop than the one that it first went by."""
+        lanes = filter(
+            self.goes_down, (lane for peer in self.core.peers.values() for lane in self.lanes(peer))
+        )
+        under_way = [lane.out.between(lane.out.settled + 1, lane.out.end()) for lane in lanes]
+        waiting = [one.publications for one in self.stranded]
+        found = {self.topic(each.attributes) for run in (*under_way, *waiting) for each in run}
+        return {topic for topic in found if topic is not None}
 
     def release_held(self, now: float) -> None:
         for key, way in list(self.ways.items()):

@@ -1,0 +1,55 @@
+"""Topics that are given to a newcomer while publications are on their way."""
+
+from __future__ import annotations
+
+from grapevine.wire.identity import identify
+from overlay.chord.planes import Planes
+from overlay.chord.ring import owns
+from overlay.chord.topics import key_of
+from tests.sim.test_ring_leaving import LeavingStory, core_of
+from tools.simulator.broker import BrokerHost
+from tools.simulator.ring import not_ideal, part
+
+
+class GivingStory(LeavingStory):
+    """A topic that will be the newcomer's, and a subscriber whom its root reaches by a hop and, when that one
+    is lost, by another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        arc = identify(self.before.name), identify(self.newcomer.name)
+        self.topic = next(f"t{n}" for n in range(1000) if owns(*arc, key_of(f"'t{n}'")))
+        others = [one for one in self.brokers if one not in (self.newcomer, self.behind)]
+        self.home = next(one for one in others if self.hop(one) is not one)
+        self.reader = self.client("reader", self.home.index)
+        wanted = self.subscribe(self.reader, f"topic = '{self.topic}'")
+        self.sender = self.publisher("sender", self.behind.index, filter="exists topic")
+        self.wait(lambda: wanted.confirmed)
+
+    def hop(self, target: BrokerHost) -> BrokerHost:
+        """Of the root towards this one."""
+        node = part(core_of(self.behind), Planes).membership.hop_to(identify(target.name))
+        return next(one for one in self.brokers if node is not None and one.name == node.name)
+
+    def publish(self, x: int) -> None:
+        self.sender.publish({"topic": self.topic, "x": x})
+
+
+def test_what_went_on_by_another_hop_is_settled_before_its_topic_is_given() -> None:
+    """It was taken for settled because nothing was left on the way to the hop that was lost. What the new
+    root sent came first, and what was on its way was taken for a duplicate."""
+    story = GivingStory()
+    lost = story.hop(story.home)
+    story.crash(lost)
+    story.publish(1)
+    story.newcomer.start()
+    story.wait(lambda: story.roots(story.behind).giving is not None)
+    story.wait(lambda: story.hop(story.home) is not lost)
+    story.hop(story.home).pause(2.0)
+    story.run_for(1.5)
+    giving = story.roots(story.behind).giving
+    assert giving is not None and not giving.ready and not story.received(story.reader)
+    story.publish(2)
+    story.wait(lambda: not not_ideal(story.cores()) and story.sender.idle, 20.0)
+    assert story.received(story.reader) == [1, 2]
+    assert not story.oracle.violations
