@@ -46,6 +46,7 @@ from overlay.settings import ChannelSettings
 
 CURSORS_S = 1.0
 LINGER_S = 30.0  # a back-end subscription stays for a subscriber that comes back
+ASKED_S = 1.0  # and for as long as the back end has questions to answer
 WINDOW_MIN = 4_096
 WINDOW_MOST = 64 << 20  # of rows that one subscriber lets wait in a broker
 PULL_BYTES = 4 << 20
@@ -249,9 +250,11 @@ class FrontEnd(Quiet):
 
     def on_subscribed(self, session: Session, message: BackendSubscribed, now: float) -> None:
         fe = self._asked.pop(message.request, None)
-        if fe is None or not self._is_here(fe):
-            if fe is not None and message.be and message.be not in self.wanted and self.backend is not None:
-                self._say(BackendUnsubscribe(message.be))
+        if fe is None:
+            return
+        if not self._is_here(fe):
+            if message.be and not self._want(message, message.after).fes:
+                self._linger(message.be, now)
             return
         if fe.asked == message.request:
             fe.asked = 0
@@ -263,16 +266,19 @@ class FrontEnd(Quiet):
             self._leave(fe, now)
         fe.be = message.be
         fe.sent = max(fe.sent, message.after)
-        wanted = self.wanted.get(fe.be)
-        if wanted is None:
-            wanted = self.wanted[fe.be] = Wanted(message.executed)
-        wanted.fes[fe] = None
-        wanted.executed = max(wanted.executed, message.executed)
-        self.cache.begin(fe.be, position(execution_of(fe.sent)) if in_whole(fe.sent) else fe.sent)
+        self._want(message, fe.sent).fes[fe] = None
         self.core.tell(
             ChannelState(fe.number, "confirmed", message.after, message.lost, message.parameters), fe.client
         )
         self._serve(fe, now)
+
+    def _want(self, message: BackendSubscribed, after: int) -> Wanted:
+        wanted = self.wanted.get(message.be)
+        if wanted is None:
+            wanted = self.wanted[message.be] = Wanted(message.executed)
+        wanted.executed = max(wanted.executed, message.executed)
+        self.cache.begin(message.be, position(execution_of(after)) if in_whole(after) else after)
+        return wanted
 
     def _is_here(self, fe: FrontEndSubscription) -> bool:
         return self.by_client.get(fe.client, {}).get(fe.number) is fe
@@ -316,11 +322,17 @@ class FrontEnd(Quiet):
         if (wanted := self.wanted.get(be)) is not None:
             wanted.fes.pop(fe, None)
             if not wanted.fes:
-                self.core.timers.at(now + LINGER_S, lambda later: self._let_go(be))
+                self._linger(be, now)
 
-    def _let_go(self, be: int) -> None:
+    def _linger(self, be: int, now: float, for_s: float = LINGER_S) -> None:
+        self.core.timers.at(now + for_s, lambda later: self._let_go(be, later))
+
+    def _let_go(self, be: int, now: float) -> None:
         wanted = self.wanted.get(be)
         if wanted is None or wanted.fes:
+            return
+        if self._asked and self.backend is not None:
+            self._linger(be, now, ASKED_S)  # one of them may be for it, and would be undone
             return
         del self.wanted[be]
         self.cache.drop(be)

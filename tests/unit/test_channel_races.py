@@ -1,0 +1,67 @@
+"""What the back end answers late, and what has happened meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grapevine.wire.channels import BackendSubscribed
+from tests.town import Town, founded, ids, publish, subscribe
+
+
+@pytest.fixture
+def town() -> Town:
+    return founded()
+
+
+def without(town: Town, *kinds: type[Any]) -> list[Any]:
+    """Messages of these kinds are held; what `_carry` was is in the town's class."""
+    held: list[Any] = []
+
+    def carry(place: str, link: int, message: Any) -> None:
+        if isinstance(message, kinds):
+            held.append((place, link, message))
+        else:
+            Town._carry(town, place, link, message)
+
+    town._carry = carry  # type: ignore[method-assign]
+    return held
+
+
+def let_go(town: Town, held: list[Any]) -> None:
+    del town._carry  # type: ignore[attr-defined]
+    for each in held:
+        town._carry(*each)
+    town.run(0.1)
+
+
+def test_a_set_that_one_leaves_while_another_asks_for_it_stays(town: Town) -> None:
+    for name in ("ann", "bob"):
+        town.attach(name, "edge").channels.kept = False
+    subscribe(town, "ann", 7)  # the back end is known
+    first, second = (town.sessions[name][0].channels for name in ("ann", "bob"))
+    first.unsubscribe(first.subscribe("Near", {"low": 0}, None, town.now, 5.0))
+    bob = second.subscribe("Near", {"low": 0}, None, town.now, 5.0)
+    town.run(0.1)
+    assert bob.confirmed
+    town.run(40.0)
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "bob", bob) == [1]
+
+
+def test_a_set_that_is_let_go_of_when_one_asks_for_it_stays(town: Town) -> None:
+    for name in ("ann", "bob"):
+        town.attach(name, "edge").channels.kept = False
+    ann = subscribe(town, "ann", 0)
+    town.sessions["ann"][0].channels.unsubscribe(ann)
+    town.run(29.0)
+    held = without(town, BackendSubscribed)
+    bob = subscribe(town, "bob", 0)
+    town.run(2.0)
+    let_go(town, held)
+    assert bob.confirmed
+    publish(town, 1)
+    town.drive()
+    assert ids(town, "bob", bob) == [1]
