@@ -252,12 +252,13 @@ class FrontEnd(Quiet):
         fe = self._asked.pop(message.request, None)
         if fe is None:
             return
-        if not self._is_here(fe):
+        if not self._is_here(fe) or fe.asked != message.request:
+            # It is gone, or was asked for once more: from where its client is by now, which may have lost
+            # what was under way.
             if message.be and not self._want(message, message.after).fes:
                 self._linger(message.be, now)
             return
-        if fe.asked == message.request:
-            fe.asked = 0
+        fe.asked = 0
         if message.outcome != "confirmed":
             self.core.tell(ChannelState(fe.number, message.outcome, text=message.text), fe.client)
             self._remove(fe, now)
@@ -267,9 +268,9 @@ class FrontEnd(Quiet):
         fe.be = message.be
         fe.sent = max(fe.sent, message.after)
         self._want(message, fe.sent).fes[fe] = None
-        self.core.tell(
-            ChannelState(fe.number, "confirmed", message.after, message.lost, message.parameters), fe.client
-        )
+        if fe.located:  # else it says where it is, and is answered then
+            confirmed = (message.after, message.lost, message.parameters)
+            self.core.tell(ChannelState(fe.number, "confirmed", *confirmed), fe.client)
         self._serve(fe, now)
 
     def _want(self, message: BackendSubscribed, after: int) -> Wanted:

@@ -6,13 +6,21 @@ from typing import Any
 
 import pytest
 
-from grapevine.wire.channels import BackendSubscribed
+from grapevine.wire.channels import BackendSubscribed, ChannelRows, SubscribeChannel
+from overlay.channels.backend import BackEnd
 from tests.town import Town, founded, ids, publish, subscribe
 
 
 @pytest.fixture
 def town() -> Town:
     return founded()
+
+
+def troubled(town: Town) -> None:
+    """Brokers are to ask once more where their subscribers go on."""
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    backend.troubled("Near", "expired", "")
+    town.run()
 
 
 def without(town: Town, *kinds: type[Any]) -> list[Any]:
@@ -65,3 +73,33 @@ def test_a_set_that_is_let_go_of_when_one_asks_for_it_stays(town: Town) -> None:
     publish(town, 1)
     town.drive()
     assert ids(town, "bob", bob) == [1]
+
+
+def test_an_answer_to_what_was_asked_before_a_break_hides_no_loss(town: Town) -> None:
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    lost = without(town, ChannelRows)
+    publish(town, 1)
+    town.drive()
+    assert lost
+    held = without(town, ChannelRows, BackendSubscribed)
+    troubled(town)
+    town.cut("ann")
+    town.attach("ann", "edge", session)
+    let_go(town, held)
+    assert ids(town, "ann", ann) == [1]
+
+
+def test_an_answer_between_a_resume_and_the_clients_word_hides_no_loss(town: Town) -> None:
+    session = town.attach("ann", "edge")
+    ann = subscribe(town, "ann", 0)
+    without(town, ChannelRows)
+    publish(town, 1)
+    town.drive()
+    town.cut("ann")
+    held = without(town, SubscribeChannel)
+    town.attach("ann", "edge", session)
+    troubled(town)
+    assert held
+    let_go(town, held)
+    assert ids(town, "ann", ann) == [1]
