@@ -94,8 +94,7 @@ class Roots(Quiet):
         self._ask(now)
         if self.giving is not None and self.giving.ready:
             self._send_arc(self.giving, self.giving.topics)
-        if self.giving is not None and self._left is not None:
-            self._give_to_next(now)
+        self._give_to_next(now)
         self._expire(now)
         self.core.timers.at(now + self.membership.settings.stabilise_s, self._again)
 
@@ -283,11 +282,9 @@ class Roots(Quiet):
         self.begin = self.here if owns(rest.begin, rest.node.position, self.here) else rest.begin
 
     def _copy_before(self) -> Copy | None:
-        for node, copy in self.copies.items():
-            if node.position == self.begin and self.contacts.dead(node) and self.begin != self.here:
-                if copy.complete:
-                    return copy
-        return None
+        dead = [copy for node, copy in self.copies.items() if self.contacts.dead(node) and copy.complete]
+        found = (copy for copy in dead if copy.node.position == self.begin != self.here)
+        return next(found, None)
 
     # --- arcs -------------------------------------------------------------------------------------------
 
@@ -391,7 +388,10 @@ class Roots(Quiet):
                 self.holders.when_copied(copied, later)
 
         def copied(later: float) -> None:
-            if self.giving is giving:
+            if self.giving is giving and self._left is not None and self.last_to_know:
+                self.giving = None
+                self._rooted(later)
+            elif self.giving is giving:
                 giving.ready = True
                 self._send_arc(giving, giving.topics)
 
@@ -454,20 +454,21 @@ class Roots(Quiet):
         self._arc_changed(now)
 
     def hand_over(self, left: Callable[[float], None], now: float) -> None:
-        """We leave: the first successor is the root of all that we are."""
+        """We leave: the first successor is the root of all that we are, or become before it has that."""
+        self._extend(now)
         successors = self.membership.successors
         if self.begin is None or not successors:
             left(now)
             return
         self._left = left
-        self._number += 1
-        self._give(Giving(successors[0], self.begin, self.here, self._number))
+        if not self.last_to_know:
+            self._number += 1
+            self._give(Giving(successors[0], self.begin, self.here, self._number))
 
     def _give_to_next(self, now: float) -> None:
-        """Somebody has come between us and who was to have our topics."""
-        successors = self.membership.successors
-        if self._left is not None and self.giving is not None and successors:
-            if successors[0] != self.giving.node:
+        """Somebody has come between us and who was to have our topics, or nobody was because of a death."""
+        if self._left is not None and self.membership.member:
+            if self.giving is None or self.membership.successors[:1] not in ((), (self.giving.node,)):
                 self.giving = None
                 self.hand_over(self._left, now)
 

@@ -88,6 +88,22 @@ def test_who_leaves_gives_its_topics_on_when_the_part_that_it_is_giving_is_taken
     assert not story.oracle.violations
 
 
+def test_who_leaves_takes_what_the_root_before_it_was_if_that_one_dies_meanwhile() -> None:
+    """Its successor is dead, and does not take its topics; then the root before it dies, whose copy no other
+    live one has. It was not looked at any more, since the leaver had begun to give."""
+    story = LeavingStory()
+    ring = sorted(story.brokers, key=lambda broker: identify(broker.name))
+    ring.remove(story.newcomer)
+    before, leaver, behind = ring[2:5]
+    story.crash(behind)
+    leaver.leave()
+    story.run_for(0.5)
+    story.crash(before)
+    story.wait(lambda: leaver.left and not not_ideal(story.cores()), 20.0)
+    assert sum(arc(story.roots(broker)) for broker in story.brokers if broker.core) == 1 << 64
+    assert not any(story.roots(broker).rebuilding.active for broker in story.brokers if broker.core)
+
+
 def arc(roots: Roots) -> int:
     assert roots.begin is not None
     return (roots.here - roots.begin) % (1 << 64)
