@@ -42,8 +42,8 @@ def page(play: Play, audience: Audience, summary: dict[str, Any]) -> str:
 
 def legend(city: City) -> str:
     kinds = ", ".join(f'<span style="color:{COLOURS[kind]}">{kind}</span>' for kind in TYPES)
-    streets = "of the ONE simulator's map of Helsinki" if city.real else "made up"
-    return f"Reports: {kinds}. Squares are shelters, rings brokers, grey dots people; streets are {streets}."
+    places = "of the ONE simulator's map of Helsinki" if city.real else "made up"
+    return f"Reports: {kinds}. Squares are shelters, rings brokers, grey dots people; places are {places}."
 
 
 def _placer(city: City) -> Any:
