@@ -44,6 +44,7 @@ from overlay.links.session import Kind, Session
 
 LINGER_S = 30.0  # a broker without a link may come back
 EXPIRE_S = 10.0
+SAID = 8  # times in the life of a result brokers hear how far its channel is
 RESULTS_IN_ONE = 20_000  # of an Executed: about half a megabyte
 PIECE_BYTES = 1 << 20  # of a Pulled
 ROWS_IN_ONE = 16_384
@@ -63,6 +64,7 @@ class BackEnd(Quiet):
         self.pulled_rows = self.pulled_bytes = self.pulls = 0
         self.produced: dict[int, int] = {}  # by back-end subscription: bytes of results in this life
         self._carried: dict[int, set[int]] = {}  # by broker: sets of a new version, not asked for yet
+        self._said: dict[str, float] = {}  # by channel: when brokers heard how far it is
         self._damaged: set[str] = set()  # what was noted already
         self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
         # The last one that was asked for, by (where, execution, id).
@@ -83,6 +85,7 @@ class BackEnd(Quiet):
         self._expire(now)
 
     def _expire(self, now: float) -> None:
+        self._say_how_far(now)
         self.store.executions.expire(now)
         for be, known in list(self.store.interest.by_be.items()):
             channel = self.store.catalog.channels.get(known.kept.channel)
@@ -94,6 +97,13 @@ class BackEnd(Quiet):
         for be in self.produced.keys() - self.store.interest.by_be.keys():
             del self.produced[be]
         self.core.timers.at(now + EXPIRE_S, self._expire)
+
+    def _say_how_far(self, now: float) -> None:
+        """Before anything expires: who had nothing for long is not to look like one who is behind."""
+        for channel in self.store.catalog.channels.values():
+            if now >= self._said.setdefault(channel.name, now) + channel.keep_s / SAID:
+                self._said[channel.name] = now
+                self.tell(Executed(channel.name, self._executed(channel.name), ()), *self.brokers.values())
 
     def tell(self, message: Message, *sessions: Session) -> None:
         for session in sessions:

@@ -8,11 +8,7 @@ broke comes again, once. How far named subscribers are goes to the back end ever
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any
-
-import msgspec
 
 from grapevine.wire.channels import (
     BackendSubscribe,
@@ -39,6 +35,7 @@ from overlay.behaviour import Quiet, Status
 from overlay.channels.backend import BackEnd
 from overlay.channels.cache import Cache
 from overlay.channels.sessions import BackendSession, Handlers, Inside
+from overlay.channels.subscribers import FrontEndSubscription, Wanted
 from overlay.core import Core
 from overlay.links.handshake import BACKEND, Handshake
 from overlay.links.session import Kind, Session
@@ -47,79 +44,9 @@ from overlay.settings import ChannelSettings
 CURSORS_S = 1.0
 LINGER_S = 30.0  # a back-end subscription stays for a subscriber that comes back
 ASKED_S = 1.0  # and for as long as the back end has questions to answer
-WINDOW_MIN = 4_096
-WINDOW_MOST = 64 << 20  # of rows that one subscriber lets wait in a broker
 PULL_BYTES = 4 << 20
 OWN_PULL_BYTES = 256 << 10
 SUBSCRIPTIONS_MAX = 10_000  # of one client
-TITLE_MAX = 40  # characters of a value in a picture
-
-
-class FrontEndSubscription:
-    __slots__ = (
-        "client", "number", "channel", "parameters", "kept", "window",
-        "be", "asked", "located", "sent", "taken", "acknowledged", "flight", "flight_bytes", "pulling",
-    )  # fmt: skip
-
-    def __init__(self, client: Session, message: SubscribeChannel) -> None:
-        self.client = client
-        self.number = message.number
-        self.channel = message.channel
-        self.parameters = message.parameters
-        self.kept = message.kept
-        self.be = 0  # none before the back end has confirmed it
-        self.asked = 0  # the request, while the back end is to say where it goes on
-        self.acknowledged = 0  # the cursor that the back end knows
-        self.begin(message)
-
-    def begin(self, message: SubscribeChannel) -> None:
-        """The client says up to where rows have come to it. How far its program has taken them, which is
-        where it goes on after a crash, it says on its own."""
-        self.window = min(max(message.window, WINDOW_MIN), WINDOW_MOST)
-        self.located = True  # False from a broken link on: what was under way may be lost
-        self.sent = max(message.after - 1, 0)
-        self.taken = 0
-        self.flight: deque[tuple[int, int]] = deque()  # (position, bytes) that are not taken
-        self.flight_bytes = 0
-        self.pulling = 0  # the request of its own pull
-
-    @property
-    def room(self) -> int:
-        return self.window - self.flight_bytes
-
-    @property
-    def served(self) -> bool:
-        """Rows may be sent: the client has said on this link up to where it has them. A session that is
-        resumed has not yet, and what is sent then would hide what was lost."""
-        return self.located and not self.asked and self.client.link is not None
-
-    def took(self, position: int) -> None:
-        self.taken = max(self.taken, min(position, self.sent))
-        while self.flight and self.flight[0][0] <= position:
-            self.flight_bytes -= self.flight.popleft()[1]
-
-
-class Wanted:
-    """A back-end subscription here."""
-
-    __slots__ = ("fes", "executed", "pulling")
-
-    def __init__(self, executed: int) -> None:
-        self.fes: dict[FrontEndSubscription, None] = {}
-        self.executed = executed  # the last execution that may have something for it
-        self.pulling = 0  # the request under way
-
-    @property
-    def title(self) -> str:
-        """The channel with the values of its parameters, as a person would write it."""
-        fe = next(iter(self.fes), None)
-        if fe is None:
-            return ""
-        try:
-            values = msgspec.msgpack.decode(fe.parameters, type=dict[str, Any]).values()
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return fe.channel
-        return f"{fe.channel}({', '.join(str(value)[:TITLE_MAX] for value in values)})"
 
 
 class FrontEnd(Quiet):
@@ -266,6 +193,8 @@ class FrontEnd(Quiet):
         if fe.be not in (0, message.be):
             self._leave(fe, now)
         fe.be = message.be
+        if not fe.sent:  # nothing has come to it that could be taken
+            fe.taken = message.after
         fe.sent = max(fe.sent, message.after)
         self._want(message, fe.sent).fes[fe] = None
         if fe.located:  # else it says where it is, and is answered then
@@ -344,6 +273,8 @@ class FrontEnd(Quiet):
 
     def on_executed(self, session: Session, message: Executed, now: float) -> None:
         """One pull for everything that somebody here waits for."""
+        if not message.results:
+            self._passed(message, now)
         ranges: dict[int, int] = {}
         for be, _, _ in message.results:
             wanted = self.wanted.get(be)
@@ -353,6 +284,25 @@ class FrontEnd(Quiet):
             if not wanted.pulling and self._reader(be, wanted):
                 ranges[be] = self.cache.held[be].through
         self._pull(ranges, message.execution)
+
+    def _passed(self, message: Executed, now: float) -> None:
+        """Who has all that this link has told of has nothing else due: it and its client move on, before
+        what lies between expires and looks like a loss."""
+        here = position(message.execution)
+        for be, wanted in self.wanted.items():
+            fes = [fe for fe in wanted.fes if fe.channel == message.channel and not fe.asked]
+            if not fes:  # or what came while there was no link is not known yet
+                continue
+            due, wanted.executed = position(wanted.executed), max(wanted.executed, message.execution)
+            held = self.cache.held[be]
+            if held.through >= due:
+                held.through = max(held.through, here)
+            for fe in fes:
+                fe.acknowledged = 0  # said once more: it is here
+                if fe.served and fe.sent >= due:
+                    fe.sent = max(fe.sent, here)
+                    self.core.tell(ChannelRows(fe.number, (), fe.sent), fe.client)
+        self._cursors_soon(now)
 
     def _reader(self, be: int, wanted: Wanted) -> bool:
         """Whether somebody has come to the end of what is held, and has room."""
@@ -437,10 +387,14 @@ class FrontEnd(Quiet):
         if fe is None:
             return
         fe.took(message.position)
-        if fe.kept and not self._cursors_due:
+        if fe.kept:
+            self._cursors_soon(now)
+        self._serve(fe, now)
+
+    def _cursors_soon(self, now: float) -> None:
+        if not self._cursors_due:
             self._cursors_due = True
             self.core.timers.at(now + CURSORS_S, self._send_cursors)
-        self._serve(fe, now)
 
     def _send_cursors(self, now: float) -> None:
         self._cursors_due = False

@@ -12,9 +12,9 @@ from grapevine.wire.driving import Plan
 from overlay.channels.backend import BackEnd
 from overlay.channels.dataset_log import MemoryDatasetLog
 from overlay.channels.executions import Executions
-from overlay.channels.frontend import FrontEndSubscription
 from overlay.channels.interest import BackendSubscription, Interest
 from overlay.channels.records import JournalRecords
+from overlay.channels.subscribers import FrontEndSubscription
 
 Replacement = tuple[Any, str, Any]
 

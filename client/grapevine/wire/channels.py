@@ -103,7 +103,8 @@ class BackendUnsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False)
 
 
 class Executed(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Results of an execution that this broker holds: (back-end subscription, rows, bytes)."""
+    """Results of an execution that this broker holds: (back-end subscription, rows, bytes). Without any: the
+    channel has come so far, and there was nothing but what was told on this link."""
 
     kind: ClassVar[int] = 185
     gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)

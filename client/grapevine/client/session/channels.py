@@ -209,6 +209,9 @@ class Channels:
                 state.last = position
                 state.queue.append(Result(_unpack(payload), state.channel, state.parameters, position))
         state.through = max(state.through, message.through)
+        if not state.queue:
+            state.taken = state.through
+            self._tell(state, 0)
 
     def _state(self, state: ChannelSubscriptionState, message: ChannelState) -> None:
         if message.outcome == "confirmed":
@@ -218,6 +221,8 @@ class Channels:
             state.lost += message.lost
             state.last = max(state.last, message.after)
             state.through = max(state.through, message.after)
+            if not state.queue:
+                state.taken = state.through
             state.parameters = msgspec.msgpack.decode(message.parameters) if message.parameters else {}
         elif message.outcome == "trouble":
             state.trouble = message.text
