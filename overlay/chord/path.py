@@ -78,8 +78,8 @@ class ChordPath(Publications):
         # By topic, whether we are expected to be its root, and who sent them back to us.
         self.ways: dict[WayKey, Way] = {}
         self.direct = DirectRoots(membership)
-        # By target: the hop of the last publication, its position.
-        self.next: dict[int, tuple[Lane, int]] = {}
+        # By target: the lanes of its hop, and the position of the last publication on each.
+        self.next: dict[int, dict[Lane, int]] = {}
         self.stranded: list[Stranded] = []
         self.last_seen: dict[tuple[int, int, int], int] = {}  # (publisher, incarnation, topic) -> sequence
         self.introductions = Introductions(router, membership)
@@ -342,7 +342,7 @@ class ChordPath(Publications):
             self._append(lane, run, tuple(theirs))
             end = lane.out.end()
             for target in theirs:
-                self.next[target] = (lane, end)
+                self.next.setdefault(target, {})[lane] = end
             used.append(lane)
         if nowhere:
             record.pending += 1
@@ -359,9 +359,9 @@ class ChordPath(Publications):
     def _next(self, target: int, came: int) -> Lane | None:
         """The lane towards a member (rule D)."""
         if (known := self.next.get(target)) is not None:
-            lane, last = known
-            if lane.out.settled < last and self._alive(lane):
-                return self._numbered(lane.session, came)
+            for lane, last in known.items():
+                if lane.out.settled < last and self._alive(lane):
+                    return self._numbered(lane.session, came)
             del self.next[target]
         if any(one.targets and target in one.targets for one in self.stranded):
             return None  # what waits for it goes first
@@ -479,7 +479,9 @@ class ChordPath(Publications):
             if way.lane is not None and way.lane.session is session:
                 way.lane = None
                 way.last = {lane: last for lane, last in way.last.items() if lane.session is not session}
-        self.next = {target: known for target, known in self.next.items() if known[0].session is not session}
+        for target, known in list(self.next.items()):
+            if any(lane.session is session for lane in known):
+                del self.next[target]
 
     # --- what it looks like -------------------------------------------------------------------------------
 
