@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from grapevine.client.session.channels import ChannelSubscriptionState, Result
 from grapevine.errors import Closed
-from grapevine.wire.channels import execution_of
+from grapevine.wire.channels import next_execution
 
 if TYPE_CHECKING:
     from grapevine.client import aio, sync
 
-RUN = 1024  # results that an iterator takes at a time
+RUN = 1024  # results of a batch, unless told
 
 
 class _Reader:
@@ -50,12 +50,17 @@ class _Reader:
         return False
 
     def _whole(self) -> bool:
-        """Whether all rows of the first execution in the queue are there."""
+        """Whether all rows of the first execution in the queue are there, or no more will come."""
         if not self._some():
             return False
-        return execution_of(self._state.through) > self._state.queue[0].execution or (
-            self._state.through & 0xFFFFFFFF == 0xFFFFFFFF
-        )
+        state = self._state
+        if state.error is not None or next_execution(state.through) > state.queue[0].execution:
+            return True
+        self._more()
+        return False
+
+    def _more(self) -> None:
+        raise NotImplementedError
 
     def _first_execution(self) -> int:
         """How many rows of the queue are of its first execution."""
@@ -88,6 +93,11 @@ class ChannelSubscription(_Reader):
             client._await(self._whole, timeout)
             return self._take(self._first_execution()) if self._whole() else []
 
+    def _more(self) -> None:
+        client = self._client
+        if client._session.channels.more(self._state) and client._sleeping:
+            client._wake()
+
     def _take(self, most: int) -> list[Result]:
         client = self._client
         found = client._session.channels.take(self._state, most)
@@ -98,7 +108,9 @@ class ChannelSubscription(_Reader):
     def __iter__(self) -> Iterator[Result]:
         try:
             while True:
-                yield from self.next_batch(RUN)
+                result = self.next()  # one by one: who leaves the loop has not taken the rest
+                if result is not None:
+                    yield result
         except Closed:
             return
 
@@ -131,6 +143,10 @@ class AsyncChannelSubscription(_Reader):
     async def _until(self, goal: Any, timeout: float | None) -> bool:
         return await self._client._until(goal, timeout)
 
+    def _more(self) -> None:
+        if self._client._session.channels.more(self._state):
+            self._client._plan()
+
     def _take(self, most: int) -> list[Result]:
         found = self._client._session.channels.take(self._state, most)
         if found:
@@ -140,7 +156,8 @@ class AsyncChannelSubscription(_Reader):
     async def __aiter__(self) -> AsyncIterator[Result]:
         try:
             while True:
-                for result in await self.next_batch(RUN):
+                result = await self.next()
+                if result is not None:
                     yield result
         except Closed:
             return

@@ -50,14 +50,17 @@ _unpack = msgspec.msgpack.Decoder(Packed).decode
 class Result:
     """A row of a channel's result."""
 
-    __slots__ = ("row", "channel", "parameters", "executed_at", "position", "removed")
+    __slots__ = ("row", "channel", "parameters", "executed_at", "position", "removed", "size")
 
-    def __init__(self, packed: Packed, channel: str, parameters: dict[str, Any], position: int) -> None:
+    def __init__(
+        self, packed: Packed, channel: str, parameters: dict[str, Any], position: int, size: int
+    ) -> None:
         self.row = packed.row
         self.channel = channel
         self.parameters = parameters
         self.executed_at = packed.executed_at  # seconds since 1970
         self.position = position  # subscribe with after=position to go on from here
+        self.size = size  # bytes that it came in
         self.removed = packed.removed  # of a channel without `new`: it is not in the result any more
 
     @property
@@ -71,7 +74,7 @@ class Result:
 class ChannelSubscriptionState:
     __slots__ = (
         "number", "channel", "given", "parameters", "kept", "last", "taken", "acknowledged", "through",
-        "queue", "confirmed", "error", "trouble", "lost", "since", "deadline",
+        "queue", "queued", "said", "untold", "confirmed", "error", "trouble", "lost", "since", "deadline",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +89,9 @@ class ChannelSubscriptionState:
         self.taken = self.acknowledged = max(self.last, 0)  # by the program, and to the broker
         self.through = self.last  # everything up to here has come
         self.queue: deque[Result] = deque()
+        self.queued = 0  # bytes of it
+        self.said = 0  # and of what was there when the broker last heard where we are: not in its window
+        self.untold = 0  # rows that were taken, and the broker has not heard
         self.confirmed = False
         self.error: Error | None = None  # it has ended
         self.trouble = ""
@@ -148,14 +154,28 @@ class Channels:
         queue = state.queue
         found = [queue.popleft() for _ in range(min(most, len(queue)))]
         if found:
+            size = sum(result.size for result in found)
+            state.queued -= size
+            state.said = max(state.said - size, 0)
             state.taken = found[-1].position if queue else state.through
             self._tell(state, len(found))
         return found
 
     def _tell(self, state: ChannelSubscriptionState, count: int) -> None:
-        if state.taken > state.acknowledged and (not state.queue or count >= TELL):
-            state.acknowledged = state.taken
+        state.untold += count
+        if state.taken > state.acknowledged and (not state.queue or state.untold >= TELL):
+            state.acknowledged, state.untold = state.taken, 0
             self.session.say(ChannelTaken(state.number, state.taken))
+
+    def more(self, state: ChannelSubscriptionState) -> bool:
+        """Who waits for all of an execution takes nothing meanwhile: if the window is full, it begins anew
+        after what has come. Whether anything was said."""
+        before = state.acknowledged
+        self._tell(state, TELL)
+        if state.queued - state.said < WINDOW_BYTES:
+            return state.acknowledged > before
+        self._say_subscribe(state)
+        return True
 
     def ask(self, verb: str, body: bytes) -> Ask:
         self._number += 1
@@ -185,6 +205,7 @@ class Channels:
             state.number, state.channel, state.given, state.through + 1, state.kept, WINDOW_BYTES
         )
         self.session.say(message)
+        state.said = state.queued
         if state.taken:
             self.session.say(ChannelTaken(state.number, state.taken))
 
@@ -207,7 +228,9 @@ class Channels:
         for position, payload in message.rows:
             if position > state.last:
                 state.last = position
-                state.queue.append(Result(_unpack(payload), state.channel, state.parameters, position))
+                state.queued += len(payload)
+                row, size = _unpack(payload), len(payload)
+                state.queue.append(Result(row, state.channel, state.parameters, position, size))
         state.through = max(state.through, message.through)
         if not state.queue:
             state.taken = state.through
