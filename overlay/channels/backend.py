@@ -252,8 +252,11 @@ class BackEnd(Quiet):
         after = min(after, fresh)
         if lost := self._expired(known, after):
             return self._first(channel, known, position(next_execution(after) + lost - 1)), lost
-        # Nobody wanted the set for a while: these ran without it.
-        return after, max(known.kept.first - execution_of(after) - 1, 0)
+        without = max(known.kept.first - execution_of(after) - 1, 0)
+        if without:  # nobody wanted the set for a while: these ran without it
+            rows, through, _ = self._read(known.be, after, known.kept.first - 1, 1)
+            after = after if rows else through  # so that it is told once
+        return after, without
 
     def _expired(self, known: BackendSubscription, after: int) -> int:
         """How many executions after a position are no longer kept, with one that it is in the midst of."""
