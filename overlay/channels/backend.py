@@ -64,6 +64,7 @@ class BackEnd(Quiet):
         self.pulled_rows = self.pulled_bytes = self.pulls = 0
         self.produced: dict[int, int] = {}  # by back-end subscription: bytes of results in this life
         self._carried: dict[int, set[int]] = {}  # by broker: sets of a new version, not asked for yet
+        self._failing: dict[str, str] = {}  # by channel, why
         self._said: dict[str, float] = {}  # by channel: when brokers heard how far it is
         self._damaged: set[str] = set()  # what was noted already
         self._unsaid: dict[int, set[int]] = {}  # by broker: held before, not asked for on the new link yet
@@ -201,7 +202,8 @@ class BackEnd(Quiet):
             self.store.interest.move_cursor(be, message.subscriber, at, now)
         executed = self._executed(channel.name)
         taken = msgspec.msgpack.encode({p.name: value for p, value in zip(channel.parameters, values)})
-        self.tell(BackendSubscribed(message.request, "confirmed", be, after, executed, lost, taken), session)
+        found = (be, after, executed, lost, taken, self._failing.get(channel.name, ""))
+        self.tell(BackendSubscribed(message.request, "confirmed", *found), session)
 
     def _set_of(
         self, channel: Channel, given: dict[str, Any], values: Values, message: BackendSubscribe
@@ -310,6 +312,9 @@ class BackEnd(Quiet):
                     self.tell(Executed(plan.channel, plan.execution, part), session)
 
     def troubled(self, channel: str, outcome: str, text: str) -> None:
+        self._failing.pop(channel, None)
+        if outcome == "trouble":
+            self._failing[channel] = text
         self.tell(ChannelTroubled(channel, outcome, text), *self.brokers.values())
 
     def on_pull(self, session: Session, message: Pull, now: float) -> None:

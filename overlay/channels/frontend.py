@@ -198,7 +198,7 @@ class FrontEnd(Quiet):
         fe.sent = max(fe.sent, message.after)
         self._want(message, fe.sent).fes[fe] = None
         if fe.located:  # else it says where it is, and is answered then
-            confirmed = (message.after, message.lost, message.parameters)
+            confirmed = (message.after, message.lost, message.parameters, message.text)
             self.core.tell(ChannelState(fe.number, "confirmed", *confirmed), fe.client)
         self._serve(fe, now)
 

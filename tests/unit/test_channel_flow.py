@@ -425,50 +425,6 @@ def test_one_of_two_subscriptions_to_one_set_ends(town: Town) -> None:
     assert ids(town, "ann", subscribe(town, "ann", 0)) == [2], "the other's position is still known"
 
 
-def test_executions_without_a_set_that_nobody_wanted_are_told_as_lost(town: Town) -> None:
-    """A subscriber without a name is waited for half a minute, not for ever."""
-    session = town.attach("ann", "edge")
-    session.channels.kept = False
-    town.attach("bob", "edge")
-    ann, bob = subscribe(town, "ann", 0), subscribe(town, "bob", 1)
-    publish(town, 5)
-    town.drive()
-    assert ids(town, "ann", ann) == [5] == ids(town, "bob", bob)
-    town.cut("ann")
-    town.run(100.0)
-    for number in (6, 7):
-        publish(town, number)
-        town.drive()
-    session.channels.kept = False
-    town.attach("ann", "edge", session)
-    publish(town, 8)
-    town.drive()
-    assert ids(town, "ann", ann) == [8] and ann.lost == 2
-    assert ids(town, "bob", bob) == [6, 7, 8] and bob.lost == 0
-
-
-def test_what_was_lost_is_told_once(town: Town) -> None:
-    """Whoever has to ask once more before a row has come."""
-    session = town.attach("ann", "edge")
-    session.channels.kept = False
-    town.attach("bob", "edge")
-    ann, _ = subscribe(town, "ann", 0), subscribe(town, "bob", 1)
-    town.cut("ann")
-    town.run(100.0)
-    for number in (6, 7):
-        publish(town, number)
-        town.drive()
-    session.channels.kept = False
-    town.attach("ann", "edge", session)
-    assert ann.lost == 2
-    for place in ("edge", "back"):
-        town.crash(place)
-        town.start(place)
-        town.attach("ann", "edge", session)
-        town.run(10.0)
-    assert ann.lost == 2
-
-
 def test_who_was_away_for_a_hundred_executions_and_comes_back_elsewhere_has_all() -> None:
     town = founded(("edge", "far"))
     town.validates = False

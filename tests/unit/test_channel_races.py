@@ -19,7 +19,7 @@ def town() -> Town:
 def troubled(town: Town) -> None:
     """Brokers are to ask once more where their subscribers go on."""
     backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
-    backend.troubled("Near", "expired", "")
+    backend.troubled("Near", "replaced", "")
     town.run()
 
 

@@ -76,7 +76,8 @@ class BackendSubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class BackendSubscribed(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """`after`: everything from here on is due. `lost`: executions that are no longer kept."""
+    """`after`: everything from here on is due. `lost`: executions that are no longer kept. `text`: why not,
+    or why executions fail at the moment."""
 
     kind: ClassVar[int] = 183
     gate: ClassVar[Gate] = Gate(3, Carrier.BESIDE, BROKER)

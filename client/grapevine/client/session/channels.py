@@ -240,7 +240,7 @@ class Channels:
         if message.outcome == "confirmed":
             if not state.confirmed:
                 state.since = message.after
-            state.confirmed, state.trouble = True, ""
+            state.confirmed, state.trouble = True, message.text
             state.lost += message.lost
             state.last = max(state.last, message.after)
             state.through = max(state.through, message.after)
