@@ -417,9 +417,14 @@ class FrontEnd(Quiet):
     def on_troubled(self, session: Session, message: ChannelTroubled, now: float) -> None:
         for mine in list(self.by_client.values()):
             for fe in list(mine.values()):
-                if fe.channel == message.channel and message.outcome in ("replaced", "expired"):
+                if fe.channel != message.channel:
+                    continue
+                if message.outcome == "replaced":
                     self._ask(fe)  # it goes on after its position, or hears that it cannot
-                elif fe.channel == message.channel:
+                elif message.outcome == "expired":
+                    if fe.pulling or (fe.be in self.wanted and self.wanted[fe.be].pulling):
+                        self._ask(fe)
+                else:
                     self.core.tell(ChannelState(fe.number, message.outcome, text=message.text), fe.client)
                     if message.outcome == "ended":
                         self._remove(fe, now)

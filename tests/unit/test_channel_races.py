@@ -103,3 +103,29 @@ def test_an_answer_between_a_resume_and_the_clients_word_hides_no_loss(town: Tow
     assert held
     let_go(town, held)
     assert ids(town, "ann", ann) == [1]
+
+
+def test_only_who_is_behind_is_asked_for_when_results_expire(town: Town) -> None:
+    town.attach("ann", "edge")
+    ann, others = subscribe(town, "ann", 0), [subscribe(town, "ann", low) for low in range(100, 108)]
+    publish(town, *range(10, 50))
+    town.drive(rows=4_000)
+    town.run(0.1)
+    backend = next(b for b in town.cores["back"].behaviours if isinstance(b, BackEnd))
+    backend.store.executions.drop_results("Near@1", 1)
+    asked = counted(town, BackendSubscribed)
+    while town.sessions["ann"][0].channels.take(ann, 1 << 20):
+        town.run(0.1)
+    assert ann.lost == 1 and len(asked) == 1
+    assert [other.lost for other in others] == [0] * 8
+
+
+def counted(town: Town, kind: type[Any]) -> list[Any]:
+    found: list[Any] = []
+
+    def carry(place: str, link: int, message: Any) -> None:
+        found.extend([message] if isinstance(message, kind) else [])
+        Town._carry(town, place, link, message)
+
+    town._carry = carry  # type: ignore[method-assign]
+    return found
