@@ -216,7 +216,7 @@ class Membership(Quiet):
 
     def on_ask(self, session: Session, ask: RingAsk, now: float) -> None:
         self.founding.remind(session)
-        hop = None
+        hop = None if self.member or self.leaving else self.founding.elsewhere
         if self.member and self.successors:
             first = self.successors[0].position
             if not owns(self.me.position, first, ask.target):
@@ -225,15 +225,15 @@ class Membership(Quiet):
         self.core.tell(state, session)
 
     def on_state(self, session: Session, state: RingState, now: float) -> None:
-        if state.member:
-            self.founding.heard(session.id)
+        self.founding.said(state.node, state.member)
         if state.node.broker == session.id and (answered := self._asked.pop(state.number, None)) is not None:
             answered(state, now)
 
     # --- forming and joining --------------------------------------------------------------------------
 
     def _seek(self, now: float) -> None:
-        for session in self.contacts.seeds():
+        """Everybody we have met is asked: a ring goes on without its configured members."""
+        for session in dict.fromkeys((*self.contacts.seeds(), *self.core.peers.values())):
             self._ask(session, self.me.position, self._seed_said, now)
 
     def _seed_said(self, state: RingState, now: float) -> None:
@@ -242,8 +242,9 @@ class Membership(Quiet):
         if state.member:
             self.founding.clear()
             self._join_by(state, now)
-            return
-        if state.node.broker > self.me.broker or not self._taken(state.node):
+        elif state.hop is not None:
+            self._follow(state.hop, now)
+        elif state.node.broker > self.me.broker or not self._taken(state.node):
             self.founding.waits(state.node, now)
 
     def _formed(self, nodes: tuple[RingNode, ...], now: float) -> None:
@@ -260,10 +261,7 @@ class Membership(Quiet):
         if self.member or self.leaving or not state.member:
             return
         if state.hop is not None:
-            if state.hop.broker != self.me.broker:
-                if self.contacts.dead(state.hop):  # who is on the ring knows better than we, who are not
-                    self.contacts.redial(state.hop, now)
-                self._ask(state.hop, self.me.position, self._join_by, now)
+            self._follow(state.hop, now)
             return
         if any(self._taken(node) for node in (state.node, *state.successors[:1])):
             return
@@ -271,6 +269,12 @@ class Membership(Quiet):
             self.predecessor = state.node
             self.successors = adopted(self.me, state.node, state.successors, self.length)
             self._became_member(now)
+
+    def _follow(self, hop: RingNode, now: float) -> None:
+        if hop.broker != self.me.broker:
+            if self.contacts.dead(hop):  # who is on the ring knows better than we, who are not
+                self.contacts.redial(hop, now)
+            self._ask(hop, self.me.position, self._join_by, now)
 
     def _became_member(self, now: float) -> None:
         self.member = True

@@ -54,3 +54,20 @@ def test_the_brokers_of_one_side_started_again_join_the_other() -> None:
     simulation.world.run(simulation.world.now + 30.0)
     assert len(cores(simulation)) == 8 and not not_ideal(cores(simulation))
     assert not any(probe.elsewhere for probe in probes(simulation))
+
+
+def test_configured_members_that_all_restart_find_the_ring_that_goes_on_without_them() -> None:
+    """Nobody of them was on a ring, so they founded one, although the others had met them by then."""
+    calm = find("chord-calm")
+    brokers = Brokers(overlay="chord", count=14, seeds=4)
+    clients = Clients(publishers=0, subscribers=0)
+    simulation = Simulation(replace(calm, brokers=brokers, clients=clients, faults=Faults()), 1)
+    simulation.start()
+    simulation.world.run(12.0)
+    for broker in simulation.brokers[:4]:
+        broker.crash()
+        simulation.watcher.crashed(broker)
+        simulation.world.after(0.5, lambda one: one.start(), broker)
+    simulation.world.run(simulation.world.now + 20.0)
+    assert len(cores(simulation)) == 14 and not not_ideal(cores(simulation))
+    assert not simulation.oracle.violations
