@@ -72,6 +72,27 @@ def test_many_at_once_through_small_windows(overlay: Overlay) -> None:
     asyncio.run(scenario())
 
 
+def test_who_leaves_a_loop_finds_the_rest_later(overlay: Overlay) -> None:
+    b1 = overlay.start("b1")
+
+    async def scenario() -> None:
+        async with aio.connect(b1.address, keys=b1.keys, receive_window=100) as client:
+            subscription = await client.subscribe("n >= 0")
+            for n in range(300):
+                await client.publish({"n": n})
+            got: list[int] = []
+            while len(got) < 300:
+                async for message in subscription:
+                    got.append(message.sequence)
+                    if len(got) % 7 == 0 or len(got) == 300:
+                        break
+                if len(got) < 300 and (other := await subscription.next(timeout=10)):
+                    got.append(other.sequence)
+            assert got == list(range(1, 301))
+
+    asyncio.run(scenario())
+
+
 def test_full_window_is_told_where_nobody_can_wait(overlay: Overlay) -> None:
     b1 = overlay.start("b1")
 

@@ -66,6 +66,24 @@ def test_iteration_ends_when_another_thread_unsubscribes(overlay: Overlay) -> No
         timer.join()
 
 
+def test_who_leaves_a_loop_finds_the_rest_later(overlay: Overlay) -> None:
+    b1 = overlay.start("b1")
+    with connect(b1) as client:
+        subscription = client.subscribe("a > 0")
+        for n in range(1, 301):
+            client.publish({"a": n})
+        client.flush(timeout=30)
+        got = []
+        while len(got) < 300:
+            for message in subscription:
+                got.append(message.sequence)
+                if len(got) % 7 == 0 or len(got) == 300:
+                    break
+            if len(got) < 300 and (other := subscription.next(timeout=10)):
+                got.append(other.sequence)
+        assert got == list(range(1, 301))
+
+
 def test_close_hands_over_everything_published(overlay: Overlay) -> None:
     b1, b2 = overlay.start("b1"), overlay.start("b2", "b1")
     with connect(b2) as reader:

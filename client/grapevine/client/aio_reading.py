@@ -15,7 +15,8 @@ from grapevine.errors import Closed
 if TYPE_CHECKING:
     from grapevine.client.aio import Client
 
-RUN = 1024  # messages that an iterator takes at a time
+RUN = 1024  # messages of a batch, unless told
+TELL = 64  # messages read one by one before the session hears of it
 
 
 class Subscription:
@@ -81,12 +82,21 @@ class Subscription:
             self._client._plan_sending()
 
     async def __aiter__(self) -> AsyncIterator[Message]:
+        """One by one: who leaves the loop finds the others later."""
+        queue, read = self._state.queue, 0
         try:
             while True:
-                for message in await self.next_batch(RUN):
-                    yield message
+                if not queue or read == TELL:
+                    self._consumed(read)
+                    read = 0
+                if not queue:
+                    await self._arrival(None)
+                read += 1
+                yield queue.popleft()
         except Closed:
             return
+        finally:
+            self._consumed(read)
 
     async def unsubscribe(self, timeout: float | None = options.CONFIRM_S) -> None:
         client = self._client

@@ -90,9 +90,19 @@ class Subscription:
     def __iter__(self) -> Iterator[Message]:
         try:
             while True:
-                yield from self.next_batch(RUN)
+                rest = iter(self.next_batch(RUN))
+                try:
+                    yield from rest
+                finally:
+                    self._put_back(list(rest))
         except Closed:
             return
+
+    def _put_back(self, messages: list[Message]) -> None:
+        """Who leaves a loop finds the others later. Without the lock: that may be when it is collected."""
+        if messages:
+            self._state.queue.extendleft(reversed(messages))
+            self._client._session.consumed(-len(messages))
 
     def unsubscribe(self, timeout: float | None = options.CONFIRM_S) -> None:
         client = self._client
