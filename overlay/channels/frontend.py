@@ -47,6 +47,7 @@ ASKED_S = 1.0  # and for as long as the back end has questions to answer
 PULL_BYTES = 4 << 20
 OWN_PULL_BYTES = 256 << 10
 SUBSCRIPTIONS_MAX = 10_000  # of one client
+LIMIT = f"a client has at most {SUBSCRIPTIONS_MAX} subscriptions of channels: end one, or use another client"
 
 
 class FrontEnd(Quiet):
@@ -156,7 +157,7 @@ class FrontEnd(Quiet):
             self.core.tell(ChannelState(message.number, "no-back-end", text=text), client)
             return
         elif fe is None and len(mine) >= SUBSCRIPTIONS_MAX:
-            self.core.tell(ChannelState(message.number, "limit", text="too many subscriptions"), client)
+            self.core.tell(ChannelState(message.number, "limit", text=LIMIT), client)
             return
         else:
             if fe is not None:
