@@ -34,6 +34,12 @@ class Broker:
         )
         return self.links, self.said()
 
+    def answer(self, link: int, said: list[tuple[Message, tuple[int, ...]]]) -> None:
+        """The ping among what was said to this link."""
+        (ping,) = (message for message, links in said if isinstance(message, Ping) and links == (link,))
+        self.now += 0.05
+        self.core.receive(link, Pong(ping.sent_at), self.now)
+
     def said(self) -> list[tuple[Message, tuple[int, ...]]]:
         out = self.core.flush(self.now)
         sends = list(out.sends)
@@ -52,9 +58,7 @@ def test_a_second_holder_is_told_so_however_slowly_it_asks(patience_s: float) ->
     assert any(isinstance(message, Attached) for message, _ in said)
     _, said = broker.attach(2)
     assert reason(said) == "not-ready"
-    assert any(isinstance(message, Ping) and links == (first,) for message, links in said)
-    broker.now += 0.05
-    broker.core.receive(first, Pong(0.0), broker.now)
+    broker.answer(first, said)
     for _ in range(3):  # each time: a client that hears it twice in a row gives up
         broker.now += patience_s
         assert reason(broker.attach(2)[1]) == "name"
@@ -63,9 +67,7 @@ def test_a_second_holder_is_told_so_however_slowly_it_asks(patience_s: float) ->
 def test_what_was_answered_to_another_long_ago_proves_nothing() -> None:
     broker = Broker()
     first, _ = broker.attach(1)
-    broker.attach(2)
-    broker.now += 0.05
-    broker.core.receive(first, Pong(0.0), broker.now)
+    broker.answer(first, broker.attach(2)[1])
     broker.now += 100 * GREET_S
     assert reason(broker.attach(3)[1]) == "not-ready"
     broker.now += GREET_S  # the first is silent now
