@@ -283,8 +283,7 @@ class Roots(Quiet):
 
     def _copy_before(self) -> Copy | None:
         dead = [copy for node, copy in self.copies.items() if self.contacts.dead(node) and copy.complete]
-        found = (copy for copy in dead if copy.node.position == self.begin != self.here)
-        return next(found, None)
+        return next((copy for copy in dead if copy.node.position == self.begin != self.here), None)
 
     # --- arcs -------------------------------------------------------------------------------------------
 
@@ -326,7 +325,8 @@ class Roots(Quiet):
             self._give_copy(session, node)
             return
         if node.broker != session.id or node != self.membership.predecessor or self.begin is None:
-            self._asked_early = (session, ask)
+            # Who is a root now may not be one when it is answered.
+            self._asked_early = self._asked_early if ask.rooted else (session, ask)
             return
         self._extend(now)
         if giving is not None:
