@@ -71,7 +71,7 @@ class RingLeaving(Quiet):
             return
         if self.streams is not None and self.streams.journal.contents.custody.items:
             return  # only we have it
-        if any(plane.roots.giving or plane.roots.last_to_know for plane in self.planes.all):
+        if any(plane.roots.giving or plane.roots.may_be_last for plane in self.planes.all):
             return  # who is given a part of our arc may have it already
         if not self.handed_over:
             self.handed_over = True

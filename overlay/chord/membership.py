@@ -143,6 +143,11 @@ class Membership(Quiet):
         first = live[0] if live else None
         return next_hop_to_key(self.me.position, predecessor, first, live, key)
 
+    @property
+    def open_before(self) -> bool:
+        """Whether nobody before us has said that it is, since the last one died: lists may end with us."""
+        return self.predecessor is None and bool(self.successors)
+
     def is_here(self, key: int) -> bool:
         """Whether the ring says that the key is ours; whether we know its topics is another question."""
         if self.predecessor is None:

@@ -129,9 +129,11 @@ class Roots(Quiet):
         yield from self.copies
 
     @property
-    def last_to_know(self) -> bool:
-        """Whether we have the copy of a root that may be dead: others who had it may be gone."""
-        return any(not self.contacts.linked(node) for node, copy in self.copies.items() if copy.complete)
+    def may_be_last(self) -> bool:
+        """Whether we may be the last: to know the topics of a root that may be dead, others who had its copy
+        may be gone; or on the lists of those before us."""
+        rooted = [node for node, copy in self.copies.items() if copy.complete]
+        return self.membership.open_before or not all(map(self.contacts.linked, rooted))
 
     def link_up(self, session: Session, now: float) -> None:
         self.holders.link_up(session)
@@ -253,12 +255,9 @@ class Roots(Quiet):
             self.rebuilding.stop()
             self._absorb(copy)
             extended = True
-        if (
-            self.rest is not None
-            and self.contacts.dead(self.rest.node)
-            and self.rest.node.position == self.begin
-        ):
-            self._take_rest(self.rest)
+        rest = self.rest
+        if rest is not None and self.contacts.dead(rest.node) and rest.node.position == self.begin:
+            self._take_rest(rest)
             extended = True
         if extended:
             self._superseded(self.begin, self.membership.me)
@@ -388,7 +387,7 @@ class Roots(Quiet):
                 self.holders.when_copied(copied, later)
 
         def copied(later: float) -> None:
-            if self.giving is giving and self._left is not None and self.last_to_know:
+            if self.giving is giving and self._left is not None and self.may_be_last:
                 self.giving = None
                 self._rooted(later)
             elif self.giving is giving:
@@ -461,7 +460,7 @@ class Roots(Quiet):
             left(now)
             return
         self._left = left
-        if not self.last_to_know:
+        if not self.may_be_last:
             self._number += 1
             self._give(Giving(successors[0], self.begin, self.here, self._number))
 

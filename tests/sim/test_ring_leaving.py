@@ -21,13 +21,14 @@ class LeavingStory(Story):
     """Eight brokers, one of them not yet on the ring: `newcomer`, which is no seed. `before` and `behind` are
     where it will be."""
 
-    def __init__(self) -> None:
+    def __init__(self, successors: int = 4) -> None:
         calm = find("chord-calm")
         scenario = replace(
             calm,
             brokers=Brokers(overlay="chord", count=COUNT, seeds=SEEDS),
             clients=Clients(publishers=0, subscribers=0),
             faults=Faults(),
+            chord=replace(calm.chord, successors=successors),
         )
         Simulation.__init__(self, scenario, 0)
         ring = sorted(self.brokers, key=lambda broker: identify(broker.name))
@@ -102,6 +103,21 @@ def test_who_leaves_takes_what_the_root_before_it_was_if_that_one_dies_meanwhile
     story.wait(lambda: leaver.left and not not_ideal(story.cores()), 20.0)
     assert sum(arc(story.roots(broker)) for broker in story.brokers if broker.core) == 1 << 64
     assert not any(story.roots(broker).rebuilding.active for broker in story.brokers if broker.core)
+
+
+def test_who_leaves_waits_until_somebody_before_it_counts_on_it() -> None:
+    """The broker before it dies, and the leaver gives it up first. Others' lists end with the leaver until
+    they have done so too: it left at once, and a list before it led nowhere."""
+    story = LeavingStory(successors=2)
+    ring = sorted(story.brokers, key=lambda broker: identify(broker.name))
+    ring.remove(story.newcomer)
+    before, leaver = ring[2:4]
+    story.crash(before)
+    core = core_of(leaver)
+    core.lose(core.peers[identify(before.name)], leaver.clock())
+    leaver.leave()
+    story.wait(lambda: leaver.left and not not_ideal(story.cores()), 30.0)
+    assert not story.oracle.violations
 
 
 def arc(roots: Roots) -> int:
