@@ -33,9 +33,8 @@ def test_a_root_whose_successors_are_all_new_is_found_in_a_copy_further_behind()
     assert result.ok, [result.replay(), *result.violations]
 
 
-# 1 newer publications on a lost hop's way went before those that came back from it; 17 what a publisher had
-# sent again settled between its stand-in's.
-@pytest.mark.parametrize("seed", [1, 17])
+# 17: what a publisher had sent again settled between its stand-in's.
+@pytest.mark.parametrize("seed", [6, 17])
 def test_durable_publications_on_a_ring(seed: int) -> None:
     result = simulate(find("chord-durable"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]
