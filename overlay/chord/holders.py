@@ -3,7 +3,8 @@
 Something that is to outlive the root, a member's confirmation or an arc on its way, waits until all of them
 have answered. A holder that changes, or whose link broke, is told everything anew; one that is a holder no
 longer is told that too, so that no old copy is ever used, but not before who comes in its place has answered:
-a root that died then would have fewer copies than it is promised.
+a root that died then would have fewer copies than it is promised. So it is with a holder that wants to leave:
+it says so (an answer to nothing, number 0), and goes when it is told that it is none any more.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Holders:
         self.nodes: dict[RingNode, int] = {}  # the last number sent to each; 0: all of it is to be sent
         self.acknowledged: dict[RingNode, int] = {}  # the last one that each has answered
         self.retiring: list[RingNode] = []  # of them: who is a holder until its successor has everything
+        self._leaving: set[RingNode] = set()
         self._pending: list[Pending] = []
         self._number = 0
 
@@ -82,9 +84,11 @@ class Holders:
     # --- who --------------------------------------------------------------------------------------------
 
     def choose(self, now: float) -> None:
-        wanted = self.membership.successors[: self.membership.settings.copies]
+        self._leaving.intersection_update(self.membership.successors)
+        staying = [one for one in self.membership.successors if one not in self._leaving]
+        wanted = staying[: self.membership.settings.copies]
         if self.source.begin is None:
-            wanted = ()
+            wanted = []
         self.retiring = [one for one in self.nodes if one not in wanted]
         self._dismiss_cut_off()
         for node in (*wanted, *self.retiring):
@@ -144,7 +148,19 @@ class Holders:
         self._pending.append(pending)
         self._check(now)
 
+    def _release(self, session: Session, now: float) -> None:
+        """It leaves with what it has of ours."""
+        ours = [node for node in self.nodes if node.broker == session.id]
+        self._leaving.update(ours)
+        if ours:
+            self.choose(now)
+        else:
+            self.core.tell(self._void(), session)
+
     def on_copied(self, session: Session, copied: RootCopied, now: float) -> None:
+        if not copied.number:
+            self._release(session, now)
+            return
         for node in self.nodes:
             if node.broker == session.id:
                 self.acknowledged[node] = max(self.acknowledged.get(node, 0), copied.number)

@@ -8,6 +8,7 @@ and an administrator ends them first.
 
 from __future__ import annotations
 
+from grapevine.wire.chord import RootCopied
 from overlay.behaviour import Quiet
 from overlay.chord.participation import Participation
 from overlay.chord.planes import Planes
@@ -71,11 +72,18 @@ class RingLeaving(Quiet):
             return
         if self.streams is not None and self.streams.journal.contents.custody.items:
             return  # only we have it
+        self._retire()
         if any(plane.roots.giving or plane.roots.may_be_last for plane in self.planes.all):
             return  # who is given a part of our arc may have it already
         if not self.handed_over:
             self.handed_over = True
             self.planes.roots.hand_over(self._handed_over, now)
+
+    def _retire(self) -> None:
+        """Roots whose copy we have are to choose another holder; those that have died meanwhile are ours."""
+        for plane in self.planes.all:
+            for node in plane.roots.copies:
+                plane.roots.contacts.tell(node, RootCopied(0))
 
     def _handed_over(self, now: float) -> None:
         """The ring closes behind us; what still comes here goes to who has our topics."""

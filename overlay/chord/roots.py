@@ -130,10 +130,9 @@ class Roots(Quiet):
 
     @property
     def may_be_last(self) -> bool:
-        """Whether we may be the last: to know the topics of a root that may be dead, others who had its copy
-        may be gone; or on the lists of those before us."""
-        rooted = [node for node, copy in self.copies.items() if copy.complete]
-        return self.membership.open_before or not all(map(self.contacts.linked, rooted))
+        """Whether we may be the last: to know the topics of a root that has not chosen another holder of its
+        copy yet, or is dead; or on the lists of those before us."""
+        return self.membership.open_before or any(copy.complete for copy in self.copies.values())
 
     def link_up(self, session: Session, now: float) -> None:
         self.holders.link_up(session)

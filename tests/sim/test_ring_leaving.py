@@ -120,6 +120,23 @@ def test_who_leaves_waits_until_somebody_before_it_counts_on_it() -> None:
     assert not story.oracle.violations
 
 
+def test_who_leaves_goes_when_the_roots_whose_copies_it_has_have_other_holders() -> None:
+    """One of them has just died, and nobody knows it yet. The leaver took the copy with it, and who had the
+    other one died before it knew."""
+    story = LeavingStory()
+    ring = sorted(story.brokers, key=lambda broker: identify(broker.name))
+    ring.remove(story.newcomer)
+    before, leaver, behind = ring[2:5]
+    story.wall(before, seconds=1.2)
+    story.crash(before)
+    leaver.leave()
+    story.run_for(1.0)
+    story.crash(behind)
+    story.wait(lambda: leaver.left and not not_ideal(story.cores()), 30.0)
+    assert sum(arc(story.roots(broker)) for broker in story.brokers if broker.core) == 1 << 64
+    assert not any(story.roots(broker).rebuilding.active for broker in story.brokers if broker.core)
+
+
 def arc(roots: Roots) -> int:
     assert roots.begin is not None
     return (roots.here - roots.begin) % (1 << 64)

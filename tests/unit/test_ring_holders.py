@@ -81,3 +81,15 @@ def test_a_word_counts_for_members_when_all_of_them_have_it() -> None:
     answer(found, NODES[2])
     answer(found, NODES[3])
     assert said == [0.0]
+
+
+def test_a_holder_that_leaves_goes_when_another_has_everything() -> None:
+    found, ring, contacts = holders()
+    ring.successors = (NODES[1], NODES[2], NODES[3])
+    leaver: Any = SimpleNamespace(id=NODES[1].broker)
+    found.on_copied(leaver, RootCopied(0), 0.0)
+    assert not dismissed(contacts) and set(found.nodes) == set(NODES[1:4])
+    answer(found, NODES[3])
+    assert dismissed(contacts) == ["b1"] and set(found.nodes) == {NODES[2], NODES[3]}
+    found.choose(0.0)
+    assert set(found.nodes) == {NODES[2], NODES[3]}
