@@ -148,6 +148,8 @@ class Load:
         for client in (self.publisher, *self.clients):
             client.close()
 
+        lost = [n for g, w in zip(map(set, numbers), wanted) for n in w if n not in g]
+
         def late(number: int) -> bool:
             """Long enough after the event that whoever had to has attached elsewhere."""
             return self.published[number][2] > event_at + AFTER_S - 2.0
@@ -155,7 +157,10 @@ class Load:
         return {
             "published": len(self.published),
             "delivered": sum(map(len, numbers)),
-            "lost": sum(len(set(w) - set(g)) for g, w in zip(numbers, wanted)),
+            "lost": len(lost),
+            "lost_at_s": [round(self.published[n][2] - event_at, 1) for n in sorted(lost)[:9]],  # after it
+            "cut": len(self.cut),
+            "gaps": sum(map(len, self.gaps)),
             "untold": sum(self._untold(place, w) for place, w in enumerate(wanted)),
             "lost_later": sum(n not in g for g, w in zip(map(set, numbers), wanted) for n in w if late(n)),
             "wrong": sum(len(set(g) - set(w)) for g, w in zip(numbers, wanted)),
@@ -222,7 +227,7 @@ def main(names: list[str]) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as where:
             for word, value in play(Path(where), SCENES[name]).items():
                 worst = word.startswith(("slowest", "median"))
-                total[word] = max(total.get(word, 0), value) if worst else total.get(word, 0) + value
+                total[word] = max(total.get(word, 0), value) if worst else total.get(word, type(value)()) + value
     return total
 
 
