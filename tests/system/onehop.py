@@ -227,7 +227,8 @@ def main(names: list[str]) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as where:
             for word, value in play(Path(where), SCENES[name]).items():
                 worst = word.startswith(("slowest", "median"))
-                total[word] = max(total.get(word, 0), value) if worst else total.get(word, type(value)()) + value
+                before = total.get(word, type(value)())
+                total[word] = max(before, value) if worst else before + value
     return total
 
 
