@@ -171,6 +171,8 @@ class RootCopy(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RootCopied(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`number` 0: who has a copy wants to leave, and goes when it is told that it has none any more."""
+
     kind: ClassVar[int] = 130
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
     number: Count
