@@ -230,8 +230,12 @@ class Membership(Quiet):
         self.core.tell(state, session)
 
     def on_state(self, session: Session, state: RingState, now: float) -> None:
+        if state.node.broker != session.id:
+            return
         self.founding.said(state.node, state.member)
-        if state.node.broker == session.id and (answered := self._asked.pop(state.number, None)) is not None:
+        if not state.number and self.member:  # unasked
+            self._successor_said(state, now)
+        if (answered := self._asked.pop(state.number, None)) is not None:
             answered(state, now)
 
     # --- forming and joining --------------------------------------------------------------------------
@@ -373,7 +377,10 @@ class Membership(Quiet):
 
     def _precede(self, predecessor: RingNode | None, now: float) -> None:
         if predecessor != self.predecessor:
-            self.predecessor = predecessor
+            former, self.predecessor = self.predecessor, predecessor
+            if former is not None and predecessor is not None:  # it need not wait until it asks
+                news = RingState(0, self.me, self.member, predecessor, self.successors, None)
+                self.contacts.tell(former, news)
             self.known_before = self.known_before or predecessor is not None
             if predecessor is not None:
                 self.want(predecessor, now)

@@ -66,7 +66,7 @@ def test_links_to_roots_make_ways_short() -> None:
     [
         ("ring-lost-not-resent", "chord-quick", 0),
         ("ring-way-not-settled", "chord-turns", 2),
-        ("ring-one-lane", "chord-lanes", 1),
+        ("ring-one-lane", "chord-lanes", 2),
         ("ring-founding-told-once", "chord-quick", 6),
         ("ring-root-without-copy", "chord-quick", 0),
     ],

@@ -95,7 +95,7 @@ def test_what_was_on_its_way_when_an_older_one_was_cut_comes_after_it(away_s: fl
 
 def test_if_they_come_first_it_is_taken_for_a_duplicate() -> None:
     with mutated("ring-newer-first"), pytest.raises(AssertionError):
-        test_what_was_on_its_way_when_an_older_one_was_cut_comes_after_it(6.0)
+        test_what_was_on_its_way_when_an_older_one_was_cut_comes_after_it(4.0)
 
 
 def test_who_is_gone_for_good_is_waited_for_by_nobody() -> None:
