@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,6 +77,9 @@ def test_a_claim_over_its_limit_ends_with_its_children(tmp_path: Path) -> None:
     assert "not done after" in result.reasons[0]
     child = int(Path(result.log).read_text())
     status = Path(f"/proc/{child}/stat")
+    deadline = time.monotonic() + 10  # it is killed, and ends when it gets its turn
+    while status.exists() and status.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert not status.exists() or status.read_text().split()[2] == "Z"
 
 
