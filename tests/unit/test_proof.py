@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import subprocess
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
