@@ -72,3 +72,17 @@ def test_what_was_answered_to_another_long_ago_proves_nothing() -> None:
     assert reason(broker.attach(3)[1]) == "not-ready"
     broker.now += GREET_S  # the first is silent now
     assert any(isinstance(message, Attached) for message, _ in broker.attach(3)[1])
+
+
+def test_a_late_word_of_one_that_is_dead_is_no_answer() -> None:
+    """It was on its way when its sender died. A broker that had restarted was told that it has the name of
+    another, and ended (durable, small, 150)."""
+    broker = Broker()
+    first, _ = broker.attach(1)
+    broker.attach(2)
+    broker.now += 0.05
+    broker.core.receive(first, Ping(broker.now), broker.now)
+    broker.now += GREET_S / 4
+    assert reason(broker.attach(2)[1]) == "not-ready"
+    broker.now += GREET_S / 2
+    assert any(isinstance(message, Attached) for message, _ in broker.attach(2)[1])
