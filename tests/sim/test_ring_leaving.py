@@ -39,6 +39,10 @@ class LeavingStory(Story):
                 broker.start()
         self.wait(lambda: not not_ideal(self.cores()) and all(core.ready for core in self.cores()))
 
+    def in_order(self) -> list[BrokerHost]:
+        """Those of the ring, by their places, without the newcomer."""
+        return sorted(set(self.brokers) - {self.newcomer}, key=lambda broker: identify(broker.name))
+
     def roots(self, broker: BrokerHost) -> Roots:
         return part(core_of(broker), Planes).roots
 
@@ -93,9 +97,7 @@ def test_who_leaves_takes_what_the_root_before_it_was_if_that_one_dies_meanwhile
     """Its successor is dead, and does not take its topics; then the root before it dies, whose copy no other
     live one has. It was not looked at any more, since the leaver had begun to give."""
     story = LeavingStory()
-    ring = sorted(story.brokers, key=lambda broker: identify(broker.name))
-    ring.remove(story.newcomer)
-    before, leaver, behind = ring[2:5]
+    before, leaver, behind = story.in_order()[2:5]
     story.crash(behind)
     leaver.leave()
     story.run_for(0.5)
@@ -109,9 +111,7 @@ def test_who_leaves_waits_until_somebody_before_it_counts_on_it() -> None:
     """The broker before it dies, and the leaver gives it up first. Others' lists end with the leaver until
     they have done so too: it left at once, and a list before it led nowhere."""
     story = LeavingStory(successors=2)
-    ring = sorted(story.brokers, key=lambda broker: identify(broker.name))
-    ring.remove(story.newcomer)
-    before, leaver = ring[2:4]
+    before, leaver = story.in_order()[2:4]
     story.crash(before)
     core = core_of(leaver)
     core.lose(core.peers[identify(before.name)], leaver.clock())
@@ -124,9 +124,7 @@ def test_who_leaves_goes_when_the_roots_whose_copies_it_has_have_other_holders()
     """One of them has just died, and nobody knows it yet. The leaver took the copy with it, and who had the
     other one died before it knew."""
     story = LeavingStory()
-    ring = sorted(story.brokers, key=lambda broker: identify(broker.name))
-    ring.remove(story.newcomer)
-    before, leaver, behind = ring[2:5]
+    before, leaver, behind = story.in_order()[2:5]
     story.wall(before, seconds=1.2)
     story.crash(before)
     leaver.leave()
