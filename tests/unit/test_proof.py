@@ -17,6 +17,7 @@ from tools.proof.__main__ import main
 from tools.proof.claims import Claim, ClaimsError, load, pick
 from tools.proof.expectation import Comparison, Expect, judge
 from tools.proof.ledger import Ledger, tree_key
+from tools.proof.record import recorded, write
 from tools.proof.runner import prove, run
 
 DOCUMENT = json.dumps({"violations": 0, "rows": [{"ours": 0.9}, {"ours": 1.2}], "digest": "ab"})
@@ -168,3 +169,26 @@ def test_the_files_that_claims_name_are_there() -> None:
     assert len(files) > 20 and len(modules) > 20
     assert not {name for name in files if not (root / name).exists()}
     assert not {name for name in modules if find_spec(name) is None}
+
+
+def test_the_record_keeps_the_newest_result_of_each_claim(tmp_path: Path) -> None:
+    """Results of several trees and of an earlier record add up; a changed command has none."""
+    file, store = tmp_path / "proof.md", tmp_path / "store"
+    first, second = claim("echo one", id="core.one"), claim("false", id="core.two")
+
+    def prove_into(tree: str, which: Claim) -> None:
+        ledger = Ledger(store / tree)
+        ledger.put(prove(which, tmp_path, ledger))
+
+    prove_into("aaa", first)
+    assert [row.verdict for row in write(file, [first, second], store)] == ["passed", "open"]
+    (store / "aaa" / "core.one.json").unlink()  # another machine: only the record knows
+    prove_into("bbb", second)
+    rows = write(file, [first, second], store)
+    assert [(row.claim, row.verdict, row.tree) for row in rows] == [
+        ("core.one", "passed", "aaa"),
+        ("core.two", "failed", "bbb"),
+    ]
+    assert recorded(file.read_text()) == rows
+    changed = claim("echo other", id="core.one")
+    assert [row.verdict for row in write(file, [changed], store)] == ["open"]

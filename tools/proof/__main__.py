@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from tools.proof.claims import DEFAULT_FILE, Claim, ClaimsError, load, pick
 from tools.proof.ledger import Ledger, Result, tree_key
+from tools.proof.record import write
 from tools.proof.runner import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,12 +63,23 @@ def print_table(key: str, table: list[dict[str, object]]) -> None:
 )
 @click.option("--list", "list_only", is_flag=True, help="Show what there is and what is proved; run nothing.")
 @click.option("--again", is_flag=True, help="Also run what has passed on this tree before.")
+@click.option(
+    "--record", type=click.Path(path_type=Path), help="Write the results got so far into this table."
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--claims", "file", type=click.Path(path_type=Path, exists=True), default=DEFAULT_FILE, hidden=True
 )
 @click.option("--store", type=click.Path(path_type=Path), default=ROOT / ".proof", hidden=True)
-def main(only: tuple[str, ...], list_only: bool, again: bool, output: str, file: Path, store: Path) -> None:
+def main(
+    only: tuple[str, ...],
+    list_only: bool,
+    again: bool,
+    record: Path | None,
+    output: str,
+    file: Path,
+    store: Path,
+) -> None:
     """Run every claim in full; go on where the last run on this tree stopped."""
     try:
         claims = pick(load(file), only)
@@ -74,6 +87,10 @@ def main(only: tuple[str, ...], list_only: bool, again: bool, output: str, file:
         raise click.ClickException(str(error)) from None
     if not claims:
         raise click.UsageError("no claim of that name; --list shows them")
+    if record:
+        counts = Counter(row.verdict for row in write(record, load(file), store))
+        click.echo(", ".join(f"{number} {verdict}" for verdict, number in counts.items()))
+        return
     key = tree_key(ROOT)
     ledger = Ledger(store / key)
     results: dict[str, Result] = {}
