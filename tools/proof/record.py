@@ -20,8 +20,8 @@ HEAD = """# What was proved, and when
 
 Every claim of `tools/proof/claims.toml` with its newest result. `make proof PROOF="--only CLAIM"` runs one
 again, and `python -m tools.proof --record docs/proof.md` writes what `.proof/` has into this table. A row
-tells of the tree that it names; later ones may differ. *command* is a digest: a claim whose command has changed
-since has no result.
+tells of the tree that it names; later ones may differ. *command* is a digest: a claim whose command has
+changed since has no result.
 
 """
 COLUMNS = ("claim", "result", "tree", "finished (UTC)", "seconds", "command", "why not")
