@@ -41,8 +41,11 @@ class LastSeen:
         last = self.last.get(source) or self.returned(source, sequence)
         if sequence <= last:
             return False
-        if last and sequence > last + 1 and self.remembers:
-            self.skipped.add(source, last, (sequence,), sequence, self.now())
+        if sequence > last + 1 and self.remembers:
+            if last:
+                self.skipped.add(source, last, (sequence,), sequence, self.now())
+            else:
+                self.skipped.meet(source, sequence, self.now())
         self.last[source] = sequence
         return True
 
@@ -50,7 +53,10 @@ class LastSeen:
         """These come next after `last`, and not all of them in a row."""
         if self.remembers:
             numbers = numbers_of(run)
-            self.skipped.add(source, last or numbers[0] - 1, numbers, numbers[-1], self.now())
+            if not last:
+                last = numbers[0] - 1
+                self.skipped.meet(source, numbers[0], self.now())
+            self.skipped.add(source, last, numbers, numbers[-1], self.now())
 
     def returned(self, source: Source, sequence: int) -> int:
         """The last number of one that had gone. If this one is newer, it is back."""
@@ -59,13 +65,15 @@ class LastSeen:
             del self.gone[source]
         return last
 
-    def begin(self, source: Source, sequence: int) -> None:
+    def begin(self, source: Source, sequence: int, known: bool) -> None:
         """Its publisher attaches here and begins with this number: it sends again whatever is not settled, so
         what is older is, or was told as cut. That comes once more only from custody whose end a crash has
-        unwritten."""
-        for known in (self.last, self.gone):
-            if source in known:
-                known[source] = max(known[source], sequence - 1)
+        unwritten. `known`: something is kept of it."""
+        if known and sequence > 1 and self.remembers and source not in self.gone:
+            self.last.setdefault(source, sequence - 1)
+        for numbers in (self.last, self.gone):
+            if source in numbers:
+                numbers[source] = max(numbers[source], sequence - 1)
         self.skipped.forget_before(source, sequence)
 
     def missed(self, source: Source, sequence: int) -> int:
@@ -108,7 +116,7 @@ class SeenWindow(LastSeen):
         self._bits[source] = bits | bit
         return True
 
-    def begin(self, source: Source, sequence: int) -> None: ...
+    def begin(self, source: Source, sequence: int, known: bool) -> None: ...
 
     def has(self, source: Source, sequence: int) -> bool:
         """Whether it was delivered here; what is older than the window was."""

@@ -105,7 +105,7 @@ class Publications(Quiet):
         else:
             stamp(publications, publisher, incarnation, now, self.plane)
         if batch.first + repeated == 1 and client.begins and publications:
-            self.seen.begin(source, publications[0].sequence)
+            self.seen.begin(source, publications[0].sequence, source in self.router.sources)
         record = Settling(client.incoming)
         routes: dict[bytes, Route] = client.routes.at(self.local.generation)
         if not client.unrestricted:

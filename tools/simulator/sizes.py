@@ -83,7 +83,7 @@ REMEMBERED = (
     "MissingBrokers.",
     "Said.brokers",
     "LastSeen.gone",
-    "Skipped._spans",
+    "Skipped.",
 )  # so many, or until a timer
 CACHES = (
     *("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._named_to", "Forwarding._sides"),
