@@ -334,6 +334,7 @@ class Roots(Quiet):
                 self.rest = None
             else:
                 self._take_rest(self.rest)
+                self._arc_changed(now)
         if node.position == self.begin and not ask.rooted:  # nobody has what it was, or would have been
             self.core.tell(ArcGive(0, node.position, node.position, True, True, ()), session)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grapevine.wire.chord import ArcGive
 from grapevine.wire.identity import identify
 from overlay.chord.planes import Planes
 from overlay.chord.ring import owns
@@ -9,6 +10,7 @@ from overlay.chord.topics import key_of
 from tests.sim.test_ring_leaving import LeavingStory, core_of
 from tools.simulator.broker import BrokerHost
 from tools.simulator.ring import not_ideal, part
+from tools.simulator.watcher import Aim
 
 
 class GivingStory(LeavingStory):
@@ -19,7 +21,7 @@ class GivingStory(LeavingStory):
         super().__init__()
         arc = identify(self.before.name), identify(self.newcomer.name)
         self.topic = next(f"t{n}" for n in range(1000) if owns(*arc, key_of(f"'t{n}'")))
-        others = [one for one in self.brokers if one not in (self.newcomer, self.behind)]
+        others = [one for one in self.brokers if one not in (self.newcomer, self.behind, self.following)]
         self.home = next(one for one in others if self.hop(one) is not one)
         self.reader = self.client("reader", self.home.index)
         wanted = self.subscribe(self.reader, f"topic = '{self.topic}'")
@@ -30,6 +32,12 @@ class GivingStory(LeavingStory):
         """Of the root towards this one."""
         node = part(core_of(self.behind), Planes).membership.hop_to(identify(target.name))
         return next(one for one in self.brokers if node is not None and one.name == node.name)
+
+    @property
+    def following(self) -> BrokerHost:
+        """Who has the copies of `behind`, and is the root after it."""
+        ring = self.in_order()
+        return ring[(ring.index(self.behind) + 1) % len(ring)]
 
     def publish(self, x: int) -> None:
         self.sender.publish({"topic": self.topic, "x": x})
@@ -52,4 +60,29 @@ def test_what_went_on_by_another_hop_is_settled_before_its_topic_is_given() -> N
     story.publish(2)
     story.wait(lambda: not not_ideal(story.cores()) and story.sender.idle, 20.0)
     assert story.received(story.reader) == [1, 2]
+    assert not story.oracle.violations
+
+
+def test_a_part_that_was_being_given_is_known_to_who_has_the_copy_of_its_next_root() -> None:
+    """Its root dies before the newcomer has it, and the next one, which had the copy, gives it instead. It
+    had told those behind it where its arc begins now, not who wants the topics: when it died too, the
+    newcomer got nothing, and took it for granted that nobody wants anything."""
+    story = GivingStory()
+    sender = story.publisher("other sender", story.before.index, filter="exists topic")
+    gave: list[BrokerHost] = []
+
+    def die(broker: BrokerHost, aim: Aim) -> bool:
+        gave.append(broker)
+        story.watcher.aim = Aim(ArcGive.kind, True, 1) if len(gave) == 1 else None
+        story.crash(broker)
+        return True
+
+    story.watcher.aim = Aim(ArcGive.kind, True, 1)
+    story.watcher.on_aim = die
+    story.newcomer.start()
+    story.wait(lambda: len(gave) == 2 and not not_ideal(story.cores()), 30.0)
+    assert gave == [story.behind, story.following]
+    sender.publish({"topic": story.topic, "x": 1})
+    story.wait(lambda: sender.idle)
+    assert story.received(story.reader) == [1]
     assert not story.oracle.violations
