@@ -1,7 +1,8 @@
-"""A Spark application that feeds, for tests that kill it.
+"""A Spark application that feeds or reads, for tests that kill it.
 
 python -m tests.spark.driver --master URL --options JSON stream DIRECTORY CHECKPOINT
 python -m tests.spark.driver --master URL --options JSON speculate ROWS
+python -m tests.spark.driver --master URL --options JSON replay DIRECTORY CHECKPOINT
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grapevine.spark.session import spark_session
+from tests.spark.replaying import replay
 
 STREAM = "job STRING, row LONG"
 SLOW_S = 40.0  # a task that is so slow has a copy started beside it
@@ -70,11 +72,14 @@ def random_rows(batches: Iterator[Any]) -> Iterator[Any]:
             time.sleep(SLOW_S)
 
 
+JOBS = {"stream": stream, "speculate": speculate, "replay": replay}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--master", required=True)
     parser.add_argument("--options", type=json.loads, required=True)
-    parser.add_argument("job", choices=["stream", "speculate"])
+    parser.add_argument("job", choices=list(JOBS))
     parser.add_argument("arguments", nargs="*")
     said = parser.parse_args()
     settings: dict[str, object] = {
@@ -87,7 +92,7 @@ def main() -> None:
         "spark.task.maxFailures": 8,
     }
     spark = spark_session(f"tests-{said.job}", said.master, **settings)
-    {"stream": stream, "speculate": speculate}[said.job](spark, said.options, *said.arguments)
+    JOBS[said.job](spark, said.options, *said.arguments)
     spark.stop()
 
 

@@ -120,6 +120,30 @@ def test_what_is_gone_is_told(spark: Any, brokers: Brokers, tmp_path: Path) -> N
     assert run(failOnDataLoss="false") == list(range(15))
 
 
+def test_what_is_available_now_comes_in_batches_and_ends(
+    spark: Any, brokers: Brokers, tmp_path: Path
+) -> None:
+    """Of at most so many rows each; what is published meanwhile is for the next time."""
+    keep(brokers, "now")
+    publish(brokers, "now", range(40))
+    wanted = frame(spark, brokers, True, stream="now", startingOffsets="earliest", maxRowsPerTrigger=15)
+    batches: list[list[int]] = []
+
+    def take(rows: Any, number: int) -> None:
+        batches.append(sorted(row.row for row in rows.collect()))
+        if not number:
+            publish(brokers, "now", range(40, 50))
+
+    def run() -> None:
+        writer = wanted.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "log"))
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    run()
+    assert batches == [list(range(15)), list(range(15, 30)), list(range(30, 40))]
+    run()
+    assert batches[3:] == [list(range(40, 50))]
+
+
 def test_two_streams_share_a_trigger(spark: Any, brokers: Brokers) -> None:
     for name in ("left", "right"):
         keep(brokers, name)

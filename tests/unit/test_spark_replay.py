@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs the extra `spark`")
+
+import pyarrow as pa
 
 from grapevine.spark.options import (
     EARLIEST,
@@ -16,10 +20,32 @@ from grapevine.spark.options import (
     ReplayOptions,
     read_options,
 )
-from grapevine.spark.replay import cut, limited
+from grapevine.spark.reading import KINDS, attribute
+from grapevine.spark.replay import attributes, cut, limited
 
 BROKERS = {"brokers": "tcp://127.0.0.1:7470"}
 LENGTHS = st.dictionaries(st.sampled_from("abcde"), st.tuples(st.integers(1, 50), st.integers(0, 40)))
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.text(max_size=3)
+    | st.integers(-300, 300)
+    | st.integers(-(2**70), 2**70)
+    | st.integers(-3, 3).map(float)
+    | st.floats(allow_nan=False)
+)
+OF_ONE_KIND = st.one_of(
+    st.lists(st.none() | kind, max_size=8)
+    for kind in (st.booleans(), st.text(max_size=3), st.integers(-300, 300), st.floats(allow_nan=False))
+)
+ARROW = {"byte": "int8", "short": "int16", "integer": "int32", "long": "int64", "float": "float32"}
+
+
+@given(st.lists(VALUES, max_size=8) | OF_ONE_KIND, st.sampled_from(KINDS))
+def test_a_column_is_its_values_one_by_one(values: list[Any], kind: str) -> None:
+    type = pa.type_for_alias(ARROW.get(kind, {"boolean": "bool"}.get(kind, kind)))
+    one_by_one = pa.array([attribute(value, kind) for value in values], type=type)
+    assert attributes(values, kind, type).equals(one_by_one)
 
 
 @given(st.integers(1, 100), st.integers(0, 100), st.integers(1, 30))

@@ -16,7 +16,7 @@ types = pytest.importorskip("pyspark.sql.types", reason="needs the extra `spark`
 
 from grapevine.filters.limits import ATTRIBUTE_CHARS, NAME_CHARS  # noqa: E402
 from grapevine.spark.options import OptionError, read_options, write_options  # noqa: E402
-from grapevine.spark.reading import _attribute, check_schema, column  # noqa: E402
+from grapevine.spark.reading import attribute, check_schema, column  # noqa: E402
 from grapevine.spark.rows import PIECE_BYTES, RowEncoder, RowError, pieces  # noqa: E402
 from grapevine.spark.schema import SchemaError, choose_columns  # noqa: E402
 from grapevine.wire import decode_publications  # noqa: E402
@@ -250,7 +250,7 @@ def test_rows_of_a_trigger_are_a_whole_number() -> None:
     ],
 )  # fmt: skip
 def test_an_attribute_that_does_not_fit_its_column_is_null(kind: str, value: Any, read: Any) -> None:
-    assert _attribute(value, kind) == read and type(_attribute(value, kind)) is type(read)
+    assert attribute(value, kind) == read and type(attribute(value, kind)) is type(read)
 
 
 @pytest.mark.parametrize(

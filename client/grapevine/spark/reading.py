@@ -165,10 +165,10 @@ def column(message: Message, name: str, kind: str) -> Any:
         return message.payload.decode(errors="replace")
     if name in ABOUT:
         return getattr(message, name)
-    return _attribute(message.attributes.get(name), kind)
+    return attribute(message.attributes.get(name), kind)
 
 
-def _attribute(value: Any, kind: str) -> Any:
+def attribute(value: Any, kind: str) -> Any:
     """The value if it is of the column's type and within its range; null if it is not, or missing."""
     if kind == "string":
         return value if isinstance(value, str) else None

@@ -16,13 +16,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from grapevine.client.session.message import Message
 from grapevine.filters import parse
 from grapevine.spark.connection import tell
 from grapevine.spark.options import EARLIEST, LATEST, ReplayOptions
-from grapevine.spark.reading import ABOUT, MESSAGE_SCHEMA, DataLoss, column
+from grapevine.spark.reading import ABOUT, BITS, MESSAGE_SCHEMA, DataLoss, attribute, column
 from grapevine.spark.stream_link import StreamLink
 from grapevine.wire import decode_publications
 from grapevine.wire.streams import StreamGap, StreamState
@@ -30,6 +35,14 @@ from grapevine.wire.streams import StreamGap, StreamState
 REPLAY_SCHEMA = f"stream STRING, offset BIGINT, {MESSAGE_SCHEMA}"
 ABOUT_REPLAY = {**ABOUT, "stream": ("string",), "offset": ("bigint",)}
 FETCH_ROWS = 4_096
+NUMBER = (pa.int64(), pa.float64())
+NATURAL: dict[str, tuple[pa.DataType, ...]] = {  # what values of a kind become by themselves
+    **dict.fromkeys(BITS, (pa.int64(),)),
+    "float": NUMBER,
+    "double": NUMBER,
+    "string": (pa.string(),),
+    "boolean": (pa.bool_(),),
+}
 
 Offsets = dict[str, list[int]]  # stream -> [version, next offset]
 
@@ -140,7 +153,8 @@ class Replay:
                 fetched = link.fetch(range.stream, at, min(range.end - at, FETCH_ROWS))
                 for gap in fetched.gaps:
                     self._lose(range.stream, *gap_of(gap))
-                messages = [Message(p, b"", link.names) for p in decode_publications(fetched.publications)]
+                names = link.names
+                messages = [Message(p, b"", names) for p in decode_publications(fetched.publications)]
                 if messages:
                     yield self._batch(range.stream, messages, fetched.offsets)
                 last = max((*fetched.offsets, *(gap.last for gap in fetched.gaps)), default=0)
@@ -152,15 +166,18 @@ class Replay:
             link.close()
 
     def _batch(self, stream: str, messages: list[Message], offsets: Sequence[int]) -> pa.RecordBatch:
+        rows = [message.attributes for message in messages]
         found = []
         for (name, kind), field in zip(self.columns, self.arrow):
             if name == "offset":
-                values: Sequence[Any] = offsets
+                array = pa.array(offsets, type=field.type)
             elif name == "stream":
-                values = [stream] * len(messages)
+                array = pa.array([stream] * len(messages), type=field.type)
+            elif name in ABOUT:
+                array = pa.array([column(message, name, kind) for message in messages], type=field.type)
             else:
-                values = [column(message, name, kind) for message in messages]
-            found.append(pa.array(values, type=field.type))
+                array = attributes([row.get(name) for row in rows], kind, field.type)
+            found.append(array)
         return pa.RecordBatch.from_arrays(found, schema=self.arrow)
 
     def _lose(self, stream: str, first: int, last: int, why: str) -> None:
@@ -169,6 +186,18 @@ class Replay:
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{text}; set failOnDataLoss to false to go on without them")
         tell(f"{text}: left out")
+
+
+def attributes(values: list[Any], kind: str, type: pa.DataType) -> pa.Array:
+    """One attribute of many rows. Values that are all of the column's kind go as they are, which Arrow sees
+    faster than we; where any is not, each is looked at."""
+    try:
+        array = pa.array(values)
+        if array.type in NATURAL[kind]:
+            return array.cast(type)
+    except (pa.ArrowException, OverflowError):
+        pass
+    return pa.array([attribute(value, kind) for value in values], type=type)
 
 
 def gap_of(gap: StreamGap) -> tuple[int, int, str]:
@@ -181,9 +210,13 @@ def _from(start: Offsets, stream: str, version: int, end: int) -> int:
     return min(offset, end) if known == version else end
 
 
-class ReplayStream(DataSourceStreamReader):  # type: ignore[misc]
+class ReplayStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     def __init__(self, options: ReplayOptions, schema: Any) -> None:
         self.replay = Replay(options, schema)
+        self._available: Offsets | None = None  # where a query with the trigger availableNow ends
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._available = self.replay.ends()
 
     def initialOffset(self) -> Offsets:
         options = self.replay.options
@@ -194,7 +227,7 @@ class ReplayStream(DataSourceStreamReader):  # type: ignore[misc]
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
-        ends = self.replay.ends()
+        ends = self.replay.ends() if self._available is None else self._available
         if isinstance(limit, ReadMaxRows):
             begins = {name: _from(start, name, *end) for name, end in ends.items()}
             stops = limited(begins, {name: end for name, (_, end) in ends.items()}, limit.max_rows)
