@@ -12,6 +12,7 @@ from overlay.journal.index import HEAD_LENGTH_BYTES
 from overlay.journal.record import Buffer
 
 Source = tuple[int, int]  # (publisher, incarnation)
+Ordered = tuple[int, ...]  # within what publications have an order: a source, or a source and a topic
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
@@ -44,6 +45,12 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class PubsHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     runs: list[Run]
     wanted: list[Wanted] = []
+
+
+class TopicsHead(PubsHead, frozen=True, array_like=True, gc=False):
+    """Where order is kept for each publisher and topic: the last of each that streams want of this record."""
+
+    topics: list[tuple[int, int, int, int]] = []  # publisher, incarnation, topic, sequence number
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -99,6 +106,12 @@ class Sources(msgspec.Struct, frozen=True, array_like=True, gc=False):
     marks: list[tuple[int, int, int]]
 
 
+class TopicSources(Sources, frozen=True, array_like=True, gc=False):
+    """The same of each publisher and topic."""
+
+    topics: list[tuple[int, int, int, int]] = []
+
+
 class Names(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What publishers in the streams' log are called, and the brokers that accepted from them."""
 
@@ -106,7 +119,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_pubs = msgspec.msgpack.Decoder(PubsHead)
+_pubs = msgspec.msgpack.Decoder(TopicsHead)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
@@ -122,7 +135,7 @@ def encode_pubs(head: PubsHead, publications: Buffer) -> bytes:
     return b"".join((len(encoded).to_bytes(HEAD_LENGTH_BYTES, "little"), encoded, publications))
 
 
-def decode_head(body: Buffer) -> PubsHead:
+def decode_head(body: Buffer) -> TopicsHead:
     end = HEAD_LENGTH_BYTES + int.from_bytes(body[:HEAD_LENGTH_BYTES], "little")
     return _pubs.decode(memoryview(body)[HEAD_LENGTH_BYTES:end])
 

@@ -17,11 +17,14 @@ from overlay.journal.bodies import (
     Advert,
     CursorBody,
     Names,
+    Ordered,
     PubsHead,
     Settled,
     Source,
     Sources,
     StreamBody,
+    TopicsHead,
+    TopicSources,
     decode_body,
     decode_head,
     encode_body,
@@ -55,7 +58,7 @@ class Contents:
     def __init__(self) -> None:
         self.custody = Custody()
         self.streams: dict[int, Stream] = {}
-        self.sources: dict[Source, int] = {}  # the last number in the streams' log
+        self.sources: dict[Ordered, int] = {}  # the last number in the streams' log
         self.names: dict[int, tuple[str, str]] = {}  # publisher -> its name and its first broker's
         self.unnamed: set[int] = set()  # publishers that have come into the log since names were written
         self.adverts: dict[Source, Advert] = {}
@@ -92,15 +95,15 @@ class Contents:
             advert = decode_body(summary, Advert)
             self.adverts[advert.publisher, advert.incarnation] = advert
         elif kind == record.SOURCES:
-            for publisher, incarnation, sequence in decode_body(summary, Sources).marks:
-                self._seen((publisher, incarnation), sequence)
+            sources = decode_body(summary, TopicSources)
+            self._seen((*sources.marks, *sources.topics))
         elif kind == record.NAMES:
             for publisher, name, broker in decode_body(summary, Names).publishers:
                 self.names[publisher] = (name, broker)
         elif kind == record.HOLE:
             self.lost.append((position, position + items - 1))
 
-    def take_pubs(self, position: int, items: int, head: PubsHead) -> None:
+    def take_pubs(self, position: int, items: int, head: TopicsHead) -> None:
         for run in head.runs:
             if run.held:
                 held = Held(position + run.start, run.items, run.first, run.last)
@@ -116,15 +119,16 @@ class Contents:
                 for index in indexes(wanted.bits, items):
                     log.append(position + index)
         wanted_by_any = _together(head, items)
-        for run in head.runs:
-            if wanted_by_any >> run.start & (1 << run.items) - 1:
-                self._seen(run.source, run.last)
+        wanted_runs = [run for run in head.runs if wanted_by_any >> run.start & (1 << run.items) - 1]
+        self._seen(head.topics or [(*run.source, run.last) for run in wanted_runs])
 
-    def _seen(self, source: Source, sequence: int) -> None:
-        if sequence > self.sources.get(source, 0):
-            self.sources[source] = sequence
-            if source[0] not in self.names:
-                self.unnamed.add(source[0])
+    def _seen(self, marks: Iterable[tuple[int, ...]]) -> None:
+        for *ordered, sequence in marks:
+            key = tuple(ordered)
+            if sequence > self.sources.get(key, 0):
+                self.sources[key] = sequence
+                if key[0] not in self.names:
+                    self.unnamed.add(key[0])
 
     def settle(self, source: Source, sequence: int) -> bool:
         news = self.custody.settle(source, sequence)
@@ -151,6 +155,8 @@ class Contents:
             stream.cursors.pop(body.name, None)
         else:
             cursor = Cursor(body.acknowledged, body.exceptions, body.parked)
+            # What it has was there: if the disk has lost that, its offsets are not given again.
+            stream.log.lose_to(max(body.acknowledged, *body.exceptions, *body.parked, 0) + 1)
             stream.cursors[body.name] = (body, cursor)
 
     # --- at a segment's beginning -----------------------------------------------------------------
@@ -166,12 +172,19 @@ class Contents:
         marks = self.custody.marks()
         for start in range(0, len(marks), MARKS_EACH):
             yield Kept(record.SETTLED, encode_body(Settled(marks[start : start + MARKS_EACH])))
-        seen = [(*source, sequence) for source, sequence in self.sources.items()]
-        for start in range(0, len(seen), MARKS_EACH):
-            yield Kept(record.SOURCES, encode_body(Sources(seen[start : start + MARKS_EACH])))
+        yield from self._sources()
         names = [(publisher, *known) for publisher, known in self.names.items()]
         for start in range(0, len(names), MARKS_EACH):
             yield Kept(record.NAMES, encode_body(Names(names[start : start + MARKS_EACH])))
+
+    def _sources(self) -> Iterator[Kept]:
+        seen = [(*source, sequence) for source, sequence in self.sources.items()]
+        marks = [(one[0], one[1], one[2]) for one in seen if len(one) == 3]
+        topics = [(one[0], one[1], one[2], one[3]) for one in seen if len(one) == 4]
+        for start in range(0, len(marks), MARKS_EACH):
+            yield Kept(record.SOURCES, encode_body(Sources(marks[start : start + MARKS_EACH])))
+        for start in range(0, len(topics), MARKS_EACH):
+            yield Kept(record.SOURCES, encode_body(TopicSources([], topics[start : start + MARKS_EACH])))
 
     def stream_body(self, stream: Stream) -> StreamBody:
         return msgspec.structs.replace(stream.body, first=stream.log.first, next=stream.log.next)

@@ -19,7 +19,17 @@ from grapevine.wire import encode_publications
 from grapevine.wire.messages import CUT_NO_ROOM, CUT_ROTTEN, Cut, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
-from overlay.journal.bodies import PubsHead, Settled, Source, Wanted, bits_of, encode_body, encode_pubs
+from overlay.journal.bodies import (
+    Ordered,
+    PubsHead,
+    Settled,
+    Source,
+    TopicsHead,
+    Wanted,
+    bits_of,
+    encode_body,
+    encode_pubs,
+)
 from overlay.journal.contents import Contents, Kept
 from overlay.journal.index import summary
 from overlay.journal.pool import Part, Pool
@@ -79,6 +89,8 @@ class Journal(Quiet):
         self.after_written: Callable[[float], None] = lambda now: None
         # Set by who holds custody: whether somebody can be told of what is lost of it.
         self.custody_lost: Callable[[Cut], bool] = lambda cut: False
+        # Set where order is kept for each publisher and topic, by attributes.
+        self.topic: Callable[[bytes], int | None] | None = None
         self._bytes = self._items = 0  # of publications written, for an average
         self.on_lost: list[
             Callable[[int, int, int, float], None]
@@ -87,6 +99,12 @@ class Journal(Quiet):
     def attach(self, core: Core) -> None:
         self.core = core
         core.journal = self
+
+    def ordered_by(self, publication: Publication) -> Ordered:
+        """Within what it has its place."""
+        if self.topic is None:
+            return publication.publisher, publication.incarnation
+        return publication.publisher, publication.incarnation, self.topic(publication.attributes) or 0
 
     # --- what is to be kept -----------------------------------------------------------------------
 
@@ -168,11 +186,20 @@ class Journal(Quiet):
             if number in streams
         ]
         head = PubsHead(part.runs, wanted)
+        if self.topic is not None and part.wanted:
+            head = TopicsHead(part.runs, wanted, self._last_of_topics(part))
         body = encode_pubs(head, encode_publications(part.publications))
         self._append(PUBS, items, body)
         self.records += 1
         self._bytes += len(body)
         self._items += items
+
+    def _last_of_topics(self, part: Part) -> list[tuple[int, int, int, int]]:
+        last: dict[Ordered, int] = {}
+        for place in sorted({place for places in part.wanted.values() for place in places}):
+            publication = part.publications[place]
+            last[self.ordered_by(publication)] = publication.sequence
+        return [(key[0], key[1], key[2], sequence) for key, sequence in last.items()]
 
     def _write_small(self) -> None:
         if self._settled:

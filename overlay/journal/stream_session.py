@@ -2,8 +2,9 @@
 
 What is appended to its queue goes into the record of this drain, and holds settling until it is on disk: so
 *settled* includes that it is in every durable stream that it was owed to. What was kept before a restart and
-comes again is recognised by the last number of its publisher that is in the log; where publications come in
-any order, by which of the last numbers are in the stream.
+comes again is recognised by the last number of its publisher that is in the log, or of its publisher and
+topic where these have the order; where publications come in any order, by which of the last numbers are in
+the stream.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from overlay.core import Core
 from overlay.data.client import Client
 from overlay.data.deliveries import Deliveries
 from overlay.data.duplicates import SeenWindow
-from overlay.journal.bodies import Source
+from overlay.journal.bodies import Ordered
 from overlay.journal.journal import Journal
 from overlay.links.settling import Settling
 
@@ -31,7 +32,7 @@ class StreamDeliveries(Deliveries):
         self.journal = journal
         self.number = number
         self._drain = 0
-        self._latest: dict[Source, int] = {}
+        self._latest: dict[Ordered, int] = {}
         self.seen = None if ordered else SeenWindow()
         self.kept = 0  # publications, in this life
 
@@ -53,12 +54,12 @@ class StreamDeliveries(Deliveries):
         if self._drain != self.journal.drains:
             self._drain = self.journal.drains
             self._latest.clear()
-        known, latest = self.journal.contents.sources, self._latest
+        known, latest, ordered_by = self.journal.contents.sources, self._latest, self.journal.ordered_by
         fresh = []
         for publication in self.queue:
-            source = (publication.publisher, publication.incarnation)
-            if publication.sequence > (latest.get(source) or known.get(source, 0)):
-                latest[source] = publication.sequence
+            key = ordered_by(publication)
+            if publication.sequence > (latest.get(key) or known.get(key, 0)):
+                latest[key] = publication.sequence
                 fresh.append(publication)
         return fresh
 

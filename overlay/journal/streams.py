@@ -46,14 +46,13 @@ class Streams(Quiet):
         self.touched: list[int] = []  # streams with more for their readers
         self.dirty: set[tuple[int, str]] = set()  # cursors that have moved since they were written
         self.on_end: list[Callable[[int], None]] = []
-        self.by_topic = False  # order is kept for each publisher and topic, not for a publisher
         journal.riding(self._cursors)
         journal.after_gather = self._gathered
 
     def attach(self, core: Core) -> None:
         self.core = core
-        # Whether the last number of a publisher tells what has come of it.
-        self.ordered = core.settings.overlay.ordered and not self.by_topic
+        # Whether the last number of a publisher, or of it and a topic, tells what has come of it.
+        self.ordered = core.settings.overlay.ordered
 
     def start(self, now: float) -> None:
         """Before any neighbour is met: nobody may think that there is no subscriber here."""

@@ -25,6 +25,7 @@ from overlay.chord.placing import Placement
 from overlay.chord.planes import Planes
 from overlay.chord.probe import RingProbe
 from overlay.chord.router import ChordRouter
+from overlay.chord.topics import TopicKeys
 from overlay.clients.attachments import Attachments
 from overlay.clients.requests import Requests
 from overlay.coordinate.interests import QUESTION, reporter
@@ -34,7 +35,7 @@ from overlay.core import Core
 from overlay.data.local import LocalSubscriptions
 from overlay.handover.handover import Handovers
 from overlay.journal.holding import Holding
-from overlay.journal.journal import Opened
+from overlay.journal.journal import Journal, Opened
 from overlay.journal.streams import Streams
 from overlay.links.handshake import Handshake
 from overlay.links.readiness import Readiness
@@ -119,8 +120,8 @@ def keeping(
     if opened is not None and (opened.contents.streams or opened.contents.custody.items):
         planes.membership.lives = 1
     on_disk = durable(settings, opened, planes, router, readiness, reports, addresses)
-    for streams in [one for one in on_disk if isinstance(one, Streams)]:
-        streams.by_topic = True
+    for journal in [one for one in on_disk if isinstance(one, Journal)]:
+        journal.topic = TopicKeys(router.terms)
     return on_disk
 
 

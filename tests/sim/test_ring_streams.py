@@ -7,8 +7,16 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from grapevine.wire.identity import identify
+from overlay.chord.planes import Planes
+from overlay.chord.ring import owns
+from overlay.chord.topics import key_of
+from overlay.journal.streams import Streams
 from tests.sim.stories import Story
+from tests.sim.test_ring_leaving import core_of
+from tools.simulator.broker import BrokerHost
 from tools.simulator.mutants import mutated
+from tools.simulator.ring import part
 from tools.simulator.scenario import Brokers, Clients, Durable, Faults, find
 from tools.simulator.simulation import Simulation
 
@@ -118,6 +126,86 @@ def test_a_stream_of_two_topics_takes_each_in_its_order() -> None:
     story.wait(lambda: story.sender.idle)
     assert sorted(story.in_stream()) == list(range(1, 81))
     assert not story.judged()
+
+
+class AgainStory(RingStory):
+    """A publication of before a stream is sent again behind a later one that the stream has: the broker of
+    `other` has not settled it, and the publisher's restarts. The root of their `topic` is neither."""
+
+    def __init__(self) -> None:
+        super().__init__("topic = 'unused'")
+        root = next(b for b in self.brokers if b.index not in (HOME, SENDERS, OTHER) and self.tells(b))
+        arc = part(core_of(root), Planes).roots
+        assert arc.begin is not None
+        begin, here = arc.begin, arc.here
+        self.topic = next(t for t in map(str, range(1000)) if owns(begin, here, key_of(f"'{t}'")))
+        wanted = self.subscribe(self.other, f"topic = '{self.topic}'")
+        self.wait(lambda: wanted.confirmed)
+
+    def tells(self, root: BrokerHost) -> bool:
+        """Without the other one."""
+        planes = part(core_of(root), Planes)
+        hops = [planes.membership.hop_to(identify(f"b{number}")) for number in (HOME, SENDERS)]
+        near = [node.name for node in (*hops, *planes.roots.holders.nodes) if node is not None]
+        return f"b{OTHER}" not in near
+
+    def restart(self, number: int) -> None:
+        self.crash(self.brokers[number])
+        self.brokers[number].start()
+
+    @property
+    def streams(self) -> Streams:
+        return part(core_of(self.brokers[HOME]), Streams)
+
+    def begin(self) -> None:  # type: ignore[override]
+        """1 is under way to the other one, 2 is in the new stream."""
+        self.brokers[OTHER].pause(1.5)
+        self.sender.publish({"topic": self.topic, "x": 1})
+        self.client("late", HOME, stream=f"topic = '{self.topic}'")
+        self.wait(lambda: len(self.oracle.streams.counted()) == 2, 1.0)
+        self.sender.publish({"topic": self.topic, "x": 2})
+        self.wait(lambda: self.in_stream(2) == [2], 0.5)
+        self.run_for(0.1)  # nobody has 2 under way to it any more
+
+
+def test_what_is_older_than_what_a_stream_has_does_not_come_into_it_after_a_restart() -> None:
+    """Its broker had forgotten which number of each topic is the last in the log."""
+    story = AgainStory()
+    story.begin()
+    story.restart(HOME)
+    story.restart(SENDERS)
+    story.wait(lambda: story.sender.idle)
+    assert story.received(story.other) == [1, 2] and story.in_stream(2) == [2]
+    assert not story.judged()
+
+
+def test_nor_does_it_if_its_reader_has_acknowledged_that() -> None:
+    """And the log has let go of it: both came into it, the later one for the second time."""
+    story = AgainStory()
+    story.begin()
+    (stream,) = [one for one in story.streams.journal.contents.streams.values() if len(one.log)]
+    for _, cursor in stream.cursors.values():
+        cursor.acknowledge_to(1)
+    story.streams.trim(stream, 0.0)
+    story.streams.journal._seal()
+    story.run_for(0.1)
+    story.restart(HOME)
+    story.restart(SENDERS)
+    story.wait(lambda: story.sender.idle)
+    assert story.received(story.other) == [1, 2]
+    assert [len(one.log) for one in story.streams.journal.contents.streams.values()] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        test_what_is_older_than_what_a_stream_has_does_not_come_into_it_after_a_restart,
+        test_nor_does_it_if_its_reader_has_acknowledged_that,
+    ],
+)
+def test_if_nobody_knows_what_is_in_the_log_it_does(story: Callable[[], None]) -> None:
+    with mutated("sources-not-kept"), pytest.raises(AssertionError):
+        story()
 
 
 def test_by_the_last_number_of_the_publisher_some_would_be_duplicates() -> None:

@@ -13,6 +13,7 @@ from overlay.journal.bodies import (
     Run,
     Settled,
     StreamBody,
+    TopicsHead,
     Wanted,
     bits_of,
     decode_head,
@@ -205,6 +206,31 @@ def test_offsets_are_never_given_twice_although_a_record_is_lost() -> None:
     pieces = list(contents.streams[1].log.pieces(1, 99))
     assert [(p.offset, p.position, p.items) for p in pieces] == [(1, LOST, 4), (5, 6, 4)]
     assert contents.lost == [(2, 5)]
+
+
+def test_nor_are_those_that_a_cursor_has_given() -> None:
+    """What comes next would have an offset that its reader has acknowledged, and never be given to it."""
+    contents = Contents()
+    contents.take(STREAM, 1, 1, stream())
+    contents.take(HOLE, 2, 4, b"")
+    contents.take(CURSOR, 6, 1, encode_body(CursorBody(1, "orders", "key", 2, exceptions=[4])))
+    assert contents.streams[1].log.next == 5
+    contents.take(CURSOR, 7, 1, encode_body(CursorBody(1, "orders", "key", 2, exceptions=[4], parked=[5])))
+    assert contents.streams[1].log.next == 6
+
+
+def test_where_topics_have_an_order_their_last_numbers_are_kept() -> None:
+    """One of a second topic may come after a later one of the first: that says nothing of it."""
+    contents = Contents()
+    contents.take(STREAM, 1, 1, stream())
+    head = TopicsHead([Run(7, 8, 5, 9, 0, 4, False)], [Wanted(1, 1)], [(7, 8, 1, 9), (7, 8, 2, 6)])
+    contents.take(PUBS, 2, 4, encode_pubs(head, b"content"))
+    contents.take(PUBS, 6, 1, encode_pubs(head, b"content"))
+    assert contents.sources == {(7, 8, 1): 9, (7, 8, 2): 6} and contents.unnamed == {7}
+    again = Contents()
+    for kind, body in contents.checkpoint():
+        again.take(kind, 0, 1, body)
+    assert again.sources == contents.sources
 
 
 def test_checkpoint_says_everything_but_the_places() -> None:

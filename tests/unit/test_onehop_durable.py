@@ -8,7 +8,7 @@ from typing import Any
 from grapevine.filters import parse
 from grapevine.wire.messages import CUT_LINK_LOST, DURABLE, RESENT, Publication
 from grapevine.wire.onehop import LEFT, SERVING
-from overlay.journal.bodies import PubsHead, StreamBody, Wanted, bits_of, encode_body
+from overlay.journal.bodies import StreamBody, TopicsHead, Wanted, bits_of, encode_body
 from overlay.journal.contents import Contents
 from overlay.journal.pool import Pool
 from overlay.journal.record import STREAM
@@ -33,7 +33,7 @@ def test_streams_know_what_they_have_and_not_what_is_in_custody_beside_it() -> N
     contents.take(STREAM, 1, 1, encode_body(StreamBody(1, "all", 1, parse("n > 0"), "", "acked", 0.0, 0)))
     items = len(part.publications)
     wanted = [Wanted(number, 1, bits_of(places, items)) for number, places in part.wanted.items()]
-    contents.take_pubs(2, items, PubsHead(part.runs, wanted))
+    contents.take_pubs(2, items, TopicsHead(part.runs, wanted))
     assert contents.sources == {SOURCE: 7}
     assert [(held.first, held.last) for held in contents.custody.held[SOURCE]] == [(8, 10)]
 

@@ -97,7 +97,7 @@ def persisted_when_received() -> list[Replacement]:
 
 def sources_not_kept() -> list[Replacement]:
     """After a restart nobody knows what is in the log."""
-    return [(Contents, "_seen", lambda self, source, sequence: None)]
+    return [(Contents, "_seen", lambda self, marks: None)]
 
 
 def given_before_on_disk() -> list[Replacement]:

@@ -16,7 +16,7 @@ from overlay.chord.rebuilding import Rebuilding
 from overlay.chord.roots import Roots
 from overlay.chord.ways import Way
 from overlay.core import Core
-from overlay.journal.streams import Streams
+from overlay.journal.journal import Journal
 from overlay.links.lane import Lane, share
 from overlay.links.session import Remote, Session
 
@@ -122,13 +122,13 @@ def _newer_first() -> list[Replacement]:
 
 def _stream_by_publisher() -> list[Replacement]:
     """A stream takes what comes behind a newer one of its publisher for a duplicate, of whatever topic."""
-    real = Streams.attach
+    real = Journal.attach
 
-    def attach(self: Streams, core: Core) -> None:
-        self.by_topic = False
+    def attach(self: Journal, core: Core) -> None:
+        self.topic = None
         real(self, core)
 
-    return [(Streams, "attach", attach)]
+    return [(Journal, "attach", attach)]
 
 
 RING_MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
