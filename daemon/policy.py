@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -39,6 +40,11 @@ class PolicyError(ValueError):
     """One line: file, line, what is wrong."""
 
 
+@cache
+def _barred(roles: frozenset[str]) -> frozenset[int]:
+    return frozenset(kind for kind, needed in NEEDS.items() if not needed & roles)
+
+
 class Grant(NamedTuple):
     roles: frozenset[str]
     publish: Filter = EVERYTHING
@@ -47,7 +53,7 @@ class Grant(NamedTuple):
     @property
     def barred(self) -> frozenset[int]:
         """Kinds of messages that this key may not send."""
-        return frozenset(kind for kind, needed in NEEDS.items() if not needed & self.roles)
+        return _barred(self.roles)
 
     @property
     def watched(self) -> frozenset[int]:

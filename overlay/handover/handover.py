@@ -27,7 +27,13 @@ from overlay.timers import Timer
 
 QUESTION = "handover-target"
 AT_ONCE = 1_000  # clients under way; others wait for their turn
-LOOK_S = 0.05
+ATTACHING = (
+    100  # of them, on their way to the new broker: more at a time are more connections than it takes up
+)
+PATIENCE_S = 3.0  # for one of these; then it holds the others up no longer
+LOOK_S = 0.05  # between two looks at slow clients
+SWEEP_S = 0.5  # and at all of them
+GATHER_S = 0.1  # while more are on their way, a flush waits for those who become ready meanwhile
 AGAIN_S = 2.0  # without a word from a client: the offer may have been lost with a link
 GIVE_UP_S = 90.0  # the client gives up before
 UNKNOWN = "unknown"  # it has gone without a word
@@ -85,7 +91,11 @@ class Handovers(Quiet):
         self.under_way: dict[Client, Departure] = {}
         self.moved = self.stayed = 0
         self._waiting: deque[tuple[Client, Order]] = deque()
+        self._attaching: dict[Departure, float] = {}  # until when each holds up others, the oldest first
+        self._slow: dict[Departure, None] = {}  # all is here, but it waits for their credit
+        self._swept_at = 0.0
         self._flushing = False
+        self._gathering: Timer | None = None  # until the next flush
         self._timer: Timer | None = None
         census.reporters[QUESTION] = self._target
 
@@ -135,13 +145,14 @@ class Handovers(Quiet):
         }
 
     def _offer_more(self, now: float) -> None:
-        while self._waiting and len(self.under_way) < AT_ONCE:
+        while self._waiting and len(self._attaching) < ATTACHING and len(self.under_way) < AT_ONCE:
             client, order = self._waiting.popleft()
             if why := self._unfit(client):
                 self._end(client, order, STAYS, why, now)
                 continue
             departure = Departure(client, order, self.core.serial(), now)
             self.under_way[client] = departure
+            self._attaching[departure] = now + PATIENCE_S
             self._offer(departure, now)
         if self.under_way and self._timer is None:
             self._timer = self.core.timers.at(now + LOOK_S, self._look)
@@ -172,11 +183,14 @@ class Handovers(Quiet):
         departure.heard_at = now
         departure.round = message.round
         departure.said = 0  # said again, if it was: the word may have been lost
-        if client.subscriptions:
-            self._flush(now)
-        else:  # channels, or nothing: what they have is known by its position, and goes on from there
+        if self._attaching.pop(departure, None) is not None:
+            self._offer_more(now)
+        if not client.subscriptions:  # channels, or nothing: what it has goes on from its position
             departure.flushed = departure.round
+        if departure.flushed == departure.round:
             self._say_done(departure)
+        else:
+            self._flush(now)
 
     def on_end(self, client: Client, message: HandoverEnd, now: float) -> None:
         departure = self.under_way.get(client)
@@ -194,8 +208,18 @@ class Handovers(Quiet):
         """One question for all who are ready; who becomes ready meanwhile waits for the next."""
         if self._flushing:
             return
+        if self._attaching:
+            if self._gathering is None:
+                self._gathering = self.core.timers.at(now + GATHER_S, self._flush_now)
+        else:
+            self._flush_now(now)
+
+    def _flush_now(self, now: float) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         ready = {d: d.round for d in self.under_way.values() if d.round > d.flushed}
-        if not ready:
+        if self._flushing or not ready:
             return
         self._flushing = True
 
@@ -203,7 +227,8 @@ class Handovers(Quiet):
             self._flushing = False
             for departure, round in ready.items():
                 departure.flushed = max(departure.flushed, round)
-                self._say_done(departure)
+                if self.under_way.get(departure.client) is departure:
+                    self._say_done(departure)
             self._flush(later)
 
         self.flush.when_settled(settled, now)
@@ -212,29 +237,41 @@ class Handovers(Quiet):
         """Once nothing waits for the client's credit: what does has no position yet. A slow client stays
         until it has caught up."""
         client, deliveries = departure.client, departure.client.deliveries
-        current = departure.flushed == departure.round != departure.said
-        if not current or deliveries.queue or deliveries.backlog or deliveries.spill is not None:
-            return
-        departure.said = departure.round
-        position = deliveries.end() - deliveries.base
-        self.core.tell(HandoverDone(departure.number, departure.round, position), client)
+        if departure.flushed != departure.round or departure.round == departure.said:
+            self._slow.pop(departure, None)
+        elif deliveries.queue or deliveries.backlog or deliveries.spill is not None:
+            self._slow[departure] = None
+        else:
+            self._slow.pop(departure, None)
+            departure.said = departure.round
+            position = deliveries.end() - deliveries.base
+            self.core.tell(HandoverDone(departure.number, departure.round, position), client)
 
     def _look(self, now: float) -> None:
         self._timer = None
-        for departure in list(self.under_way.values()):
+        for departure in list(self._slow):
             self._say_done(departure)
-            quiet_since = max(departure.heard_at, departure.offered_at)
-            if now >= departure.heard_at + GIVE_UP_S:
-                self._ended(departure, STAYS, "it did not answer", now)
-            elif not departure.round and now >= quiet_since + AGAIN_S:
-                self._offer(departure, now)
-        if self.under_way and self._timer is None:
-            self._timer = self.core.timers.at(now + LOOK_S, self._look)
+        if now >= self._swept_at + SWEEP_S:
+            self._swept_at = now
+            for departure in list(self.under_way.values()):
+                self._look_at(departure, now)
+        while self._attaching and now >= next(iter(self._attaching.values())):
+            del self._attaching[next(iter(self._attaching))]
+        self._offer_more(now)
+
+    def _look_at(self, departure: Departure, now: float) -> None:
+        """Whether it is silent for too long."""
+        if now >= departure.heard_at + GIVE_UP_S:
+            self._ended(departure, STAYS, "it did not answer", now)
+        elif not departure.round and now >= max(departure.heard_at, departure.offered_at) + AGAIN_S:
+            self._offer(departure, now)
 
     # --- how it ends ------------------------------------------------------------------------------------
 
     def _ended(self, departure: Departure, outcome: str, text: str, now: float) -> None:
         del self.under_way[departure.client]
+        self._attaching.pop(departure, None)
+        self._slow.pop(departure, None)
         self._end(departure.client, departure.order, outcome, text, now)
         self._offer_more(now)
 
@@ -257,6 +294,8 @@ class Handovers(Quiet):
         return {**counts, "moved": self.moved, "stayed": self.stayed}
 
     def validate(self) -> None:
+        known = set(self.under_way.values())
+        assert self._attaching.keys() <= known and self._slow.keys() <= known
         for client, departure in self.under_way.items():
             assert departure.client is client and not client.lost, client
             assert departure.said in (0, departure.round) and departure.flushed <= departure.round, client

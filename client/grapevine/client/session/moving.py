@@ -74,9 +74,11 @@ class Moving:
     @property
     def attachments(self) -> list[Attachment]:
         """Those that need a link beside the main one."""
+        if self.place is self.session and self.move is None:  # asked with every frame
+            taken_over = self.session.handover.target
+            return [] if taken_over is None else [taken_over]
         target = self.move.target if self.move is not None else None
-        taking_over = self.session.handover.target
-        places = (self.place, target, taking_over)
+        places = (self.place, target, self.session.handover.target)
         found: list[Attachment] = [place for place in places if isinstance(place, Attachment)]
         if self.move is not None and isinstance(self.move.source, Away) and self.move.source not in found:
             found.append(self.move.source)
