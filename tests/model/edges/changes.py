@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.model.edges import routing
-from tests.model.edges.state import Change, Edge, Held, Link, adjacent, side, sides
+from tests.model.edges.state import Change, Edge, Link, adjacent, path, side, sides
 from tests.model.edges.telling import known, look_at_syncs, tell
 
 if TYPE_CHECKING:
@@ -26,8 +27,13 @@ def learn(world: World, one: int, child: int, edge: Edge, source: int | None = N
         _turn(world, one, child, edge)
     elif edge.number == before.number:
         if edge.done and not before.done:
+            if edge.parent != before.parent:
+                _turn(world, one, child, edge)  # it was given up
             broker.view[child] = edge
             _pass_on(world, one, child, edge, source)
+            prune_kept(world, one)
+            tell(world, one)
+            routing.release_held(world, one)
         elif not before.done and source is not None:
             _pass_on(world, one, child, before, source, unless_confirmed=True)
     if broker.grant is not None and broker.grant[0] == child and edge.number > broker.grant[1]:
@@ -110,15 +116,15 @@ def _reroute(world: World, one: int, old: Link, new: int | None, keys: list[int]
     retained = (
         sorted(old.retained, key=lambda entry: entry.sequence) if world.on("by-sequence") else old.retained
     )
+    waits = new in broker.links and routing.must_wait(world, one, new)  # type: ignore[arg-type]
     for entry in list(retained):
         settle = broker.settles[entry.record]
-        if new in broker.links and not broker.links[new].gone:  # type: ignore[index]
+        if routing.leads_on(broker, new) and not waits:
             if world.on("resend") and settle.source != new:
                 routing.put(world, one, new, entry.sequence, entry.record, world.stamp(one))  # type: ignore[arg-type]
         elif world.on("unreachable-is-held"):
             for key in keys:
-                settle.pending += 1
-                broker.held.append(Held(entry.sequence, key, entry.record))
+                routing.hold(world, one, entry.sequence, key, entry.record)
 
 
 def end_links(world: World, one: int) -> None:
@@ -133,6 +139,8 @@ def end_links(world: World, one: int) -> None:
 def end_link(world: World, one: int, other: int, link: Link) -> None:
     broker = world.brokers[one]
     was_up, link.gone = link.up, True
+    if not (broker.ready or link.sync_ever) and world.on("former-are-awaited"):
+        broker.awaited.add(other)
     world.channels[one, other] = []
     world.disks[one][1].discard(other)
     if world.on("keep-until-sync"):
@@ -147,6 +155,18 @@ def end_link(world: World, one: int, other: int, link: Link) -> None:
         routing.release(world, one, entry.record)
     if was_up:
         hear_end(world, other, one)
+
+
+def lose_child(world: World, one: int, child: int) -> None:
+    """It leads nowhere until its next edge is known, which only the child may tell."""
+    broker = world.brokers[one]
+    if child in broker.view:
+        nowhere = broker.view[child]._replace(parent=None, done=True)
+        _pass_on(world, one, child, nowhere, None)
+        _turn(world, one, child, nowhere)
+    if not broker.links[child].gone:
+        end_link(world, one, child, broker.links[child])
+    confirm(world, one)
 
 
 def hear_end(world: World, one: int, other: int) -> None:
@@ -166,12 +186,23 @@ def hear_end(world: World, one: int, other: int) -> None:
 
 
 def prune_kept(world: World, one: int) -> None:
-    """Who leads there now has told all that it knows."""
+    """Who leads there now has told all that it knows; and so has everybody on the way."""
     broker = world.brokers[one]
     for key in list(broker.kept):
         link = broker.links.get(side(broker.view, one, key))  # type: ignore[arg-type]
-        if link is not None and not link.gone and link.sync_heard:
+        if link is not None and not link.gone and link.sync_heard and _way_is_done(world, one, key):
             broker.kept.discard(key)
+
+
+def _way_is_done(world: World, one: int, key: int) -> bool:
+    view = world.brokers[one].view
+    way = path(view, one, key) or []
+    return not world.on("keep-until-done") or all(
+        view[child].done
+        for pair in pairwise(way)
+        for child, other in (pair, pair[::-1])
+        if view[child].parent == other
+    )
 
 
 def note_asked(world: World, one: int, other: int) -> None:

@@ -70,11 +70,11 @@ def _may_redial(world: World, one: int, other: int) -> bool:
 
 
 def _may_be_used(world: World, root: int, asker: int, number: int) -> bool:
-    """Or is being used: the lease is long enough to hear of that, unless the new link breaks again."""
+    """Or is being used: the lease is longer than a change takes, unless the new link breaks again."""
     question = world.brokers[asker].question
     holds = question is not None and question.granted and question.at == root
     edge = world.disks[asker][0]
-    used = edge.number == number + 1 and edge.parent is not None
+    used = edge.number == number + 1 and edge.parent is not None and not edge.done
     return holds or (used and world.brokers[asker].up and world.parent_reached(asker) is not None)
 
 

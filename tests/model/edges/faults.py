@@ -68,11 +68,29 @@ def restart(world: World, one: int) -> None:
 
 
 def give_up_one(world: World) -> None:
-    """Somebody that has started again and waits for a neighbour in vain waits no longer."""
+    """Somebody who waits for a neighbour in vain waits no longer: who has started again, and who has a child
+    that has another place and that nobody tells of."""
     for one, broker in enumerate(world.brokers):
+        if broker.awaited:
+            world.owed = {sequence: frozenset() for sequence in world.owed}
+            broker.awaited = set()
+            look_at_syncs(world, one)
+            return
         for other, link in broker.links.items():
-            if not (broker.ready or link.gone or link.up or link.sync_ever):
+            if link.gone or link.up:
+                continue
+            if not (broker.ready or link.sync_ever):
                 world.owed = {sequence: frozenset() for sequence in world.owed}
                 changes.end_link(world, one, other, link)
+                broker.awaited.discard(other)
                 look_at_syncs(world, one)
                 return
+            if world.on("child-is-lost") and _has_gone(world, one, other):
+                world.owed = {sequence: frozenset() for sequence in world.owed}
+                changes.lose_child(world, one, other)
+                return
+
+
+def _has_gone(world: World, one: int, other: int) -> bool:
+    back = world.brokers[other].links.get(one)
+    return (back is None or back.gone) and world.brokers[one].view[one].parent != other

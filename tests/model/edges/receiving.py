@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.model.edges import changes, routing
-from tests.model.edges.state import Edge, Settle, Stamp
+from tests.model.edges.state import Edge, Link, Settle, Stamp
 from tests.model.edges.telling import look_at_syncs, tell
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ def receive(world: World, one: int, side: int) -> None:
     kind, *content = world.channels[side, one].pop(0)
     if not world.brokers[one].links[side].gone:
         HANDLERS[kind](world, one, side, *content)
+        routing.release_held(world, one)
 
 
 def _on_tell(world: World, one: int, side: int, key: int) -> None:
@@ -55,15 +56,30 @@ def _on_sync(world: World, one: int, side: int) -> None:
     broker = world.brokers[one]
     link = broker.links[side]
     link.sync_heard = link.sync_ever = True
+    if world.on("keep-until-sync"):
+        broker.kept |= link.heard & link.stale
     link.heard -= link.stale
     link.stale = set()
     changes.note_asked(world, one, side)
     changes.prune_kept(world, one)
     tell(world, one)
+    _order_unsent(world, link)
     link.retained = [entry._replace(sent=True) for entry in link.retained]
     for entry in link.retained:
         world.send(one, side, "publication", entry.position, entry.sequence, entry.stamp)
     look_at_syncs(world, one)
+
+
+def _order_unsent(world: World, link: Link) -> None:
+    """What is new to the neighbour in this session, oldest first."""
+    if world.on("older-first"):
+        sent = [entry for entry in link.retained if entry.sent]
+        unsent = [entry for entry in link.retained if not entry.sent]
+        ordered = sorted(unsent, key=lambda entry: entry.sequence)
+        places = [entry.position for entry in unsent]
+        link.retained = sent + [
+            entry._replace(position=place) for place, entry in zip(places, ordered, strict=True)
+        ]
 
 
 def _on_publication(world: World, one: int, side: int, position: int, sequence: int, stamp: Stamp) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.model.edges.state import LOCAL, Change, Held, Retained, Settle, Stamp, side
+from tests.model.edges.state import LOCAL, Broker, Change, Held, Retained, Settle, Stamp, side
 from tests.model.edges.telling import known
 from tests.model.explorer import Violation
 
@@ -42,18 +42,41 @@ def _route(world: World, one: int, record: int, settle: Settle, stamp: Stamp) ->
     broker = world.brokers[one]
     keys = known(world, one)
     moved = {key for key in keys if _goes_the_old_way(world, one, key, settle.source, stamp)}
-    onward: set[int] = set()
+    onward: dict[int, list[int]] = {}
     for key in sorted(keys - moved):
         its = side(broker.view, one, key)
         if its == LOCAL:
             _deliver(world, one, settle.sequence)
-        elif its is None or its not in broker.links or broker.links[its].gone:
-            settle.pending += 1
-            broker.held.append(Held(settle.sequence, key, record))
+        elif not leads_on(broker, its):
+            hold(world, one, settle.sequence, key, record)
         elif its != settle.source:
-            onward.add(its)
-    for its in sorted(onward):
-        put(world, one, its, settle.sequence, record, stamp if moved else world.stamp(one))
+            onward.setdefault(its, []).append(key)  # type: ignore[arg-type]
+    for its, wanting in sorted(onward.items()):
+        if must_wait(world, one, its):
+            for key in wanting:
+                hold(world, one, settle.sequence, key, record)
+        else:
+            put(world, one, its, settle.sequence, record, stamp if moved else world.stamp(one))
+
+
+def leads_on(broker: Broker, its: int | None) -> bool:
+    return its in broker.links and not broker.links[its].gone  # type: ignore[index]
+
+
+def must_wait(world: World, one: int, its: int) -> bool:
+    """Somebody wants it there, and has not been told of by this neighbour; or older ones wait for it."""
+    if not world.on("untold-is-held"):
+        return False
+    broker = world.brokers[one]
+    untold = known(world, one) - broker.links[its].heard
+    behind = untold | {entry.key for entry in broker.held}
+    return any(side(broker.view, one, key) == its for key in behind)
+
+
+def hold(world: World, one: int, sequence: int, key: int, record: int) -> None:
+    broker = world.brokers[one]
+    broker.settles[record].pending += 1
+    broker.held.append(Held(sequence, key, record))
 
 
 def _goes_the_old_way(world: World, one: int, key: int, source: int, stamp: Stamp) -> bool:
@@ -119,15 +142,21 @@ def _acknowledge(world: World, sequence: int) -> None:
 def release_held(world: World, one: int) -> None:
     """There may be a way now for what was held, oldest first."""
     broker = world.brokers[one]
+    if not broker.held:
+        return
+    keys = known(world, one)
     held, broker.held = sorted(broker.held), []
     gone: set[tuple[int, int, int]] = set()
+    waiting = {its for its in broker.links if must_wait(world, one, its)}
     for entry in held:
         its = side(broker.view, one, entry.key)
-        if its is None or its not in broker.links or broker.links[its].gone:
+        if world.on("untold-is-held") and entry.key not in keys:
+            release(world, one, entry.record)
+        elif not leads_on(broker, its) or its in waiting:
             broker.held.append(entry)
-            continue
-        copy = (its, entry.sequence, entry.record)
-        if copy not in gone and its != broker.settles[entry.record].source:
-            gone.add(copy)
-            put(world, one, its, entry.sequence, entry.record, world.stamp(one))
-        release(world, one, entry.record)
+        else:
+            copy = (its, entry.sequence, entry.record)
+            if copy not in gone and its != broker.settles[entry.record].source:
+                gone.add(copy)
+                put(world, one, its, entry.sequence, entry.record, world.stamp(one))  # type: ignore[arg-type]
+            release(world, one, entry.record)

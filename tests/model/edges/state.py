@@ -99,23 +99,34 @@ class Broker:
     kept: set[int] = field(default_factory=set)  # told by links that ended
     confirmed: set[tuple[int, int, int]] = field(default_factory=set)  # (side, child, number)
     owes: set[tuple[int, int, int]] = field(default_factory=set)
+    awaited: set[int] = field(default_factory=set)  # neighbours from before our crash, elsewhere by now
     question: Question | None = None
     grant: tuple[int, int] | None = None  # to whom, and the number that its edge had
 
 
 def way_up(view: View, one: int) -> list[int]:
-    """To the root, as far as it is known."""
+    """To the root, as far as it is known; on a cycle, which edges out of date may close, once round."""
     path = [one]
     while (edge := view.get(path[-1])) is not None and edge.parent is not None and edge.parent not in path:
         path.append(edge.parent)
     return path
 
 
+def cycle_above(view: View, way: list[int]) -> list[int]:
+    edge = view.get(way[-1])
+    return way[way.index(edge.parent) :] if edge is not None and edge.parent in way else []
+
+
 def path(view: View, one: int, other: int) -> list[int] | None:
+    """None if there is none, or if one of two is out of date and nobody can say which."""
     mine, others = way_up(view, one), way_up(view, other)
+    cycle = cycle_above(view, mine)
     for place, broker in enumerate(mine):
         if broker in others:
-            return mine[: place + 1] + others[: others.index(broker)][::-1]
+            there = others.index(broker)
+            if broker in cycle and len(set(others[: there + 1]).intersection(cycle)) > 1:
+                return None
+            return mine[: place + 1] + others[:there][::-1]
     return None
 
 

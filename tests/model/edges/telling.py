@@ -38,16 +38,19 @@ def tell(world: World, one: int, *views: View, only: int | None = None, withdraw
             key
             for view in (views or (broker.view,))
             for key in keys
-            if side(view, one, world.publisher) == other and side(view, one, key) != other
+            if _is_told(world, side(view, one, world.publisher), other) and side(view, one, key) != other
         }
         for key in sorted(wanted - link.announced):
             link.announced.add(key)
             world.send(one, other, "tell", key)
-        lost_sight = side(broker.view, one, world.publisher) is None and world.on("unreachable-stays-told")
-        if withdraw and not lost_sight:
+        if withdraw:
             for key in sorted(link.announced - wanted):
                 link.announced.discard(key)
                 world.send(one, other, "withdraw", key)
+
+
+def _is_told(world: World, towards: int | None, other: int) -> bool:
+    return towards == other or (towards is None and world.on("unreachable-is-told-to-all"))
 
 
 def introduce(world: World, one: int, other: int) -> None:
@@ -77,8 +80,8 @@ def look_at_syncs(world: World, one: int) -> None:
         own = broker.view[one]
         if other == own.parent and not own.done and link.sync_said and link.sync_heard:
             changes.finish(world, one)
-    if not broker.ready and all(link.sync_ever for link in broker.links.values() if not link.gone):
-        broker.ready = True
+    if not broker.ready and _all_told(world, one, None):
+        broker.ready, broker.awaited = True, set()
         routing.send_again(world, one)
 
 
@@ -95,4 +98,13 @@ def _may_sync(world: World, one: int, other: int) -> bool:
             return False
     if broker.ready or not world.on("sync-waits-others"):
         return True
-    return all(link.sync_ever for side, link in broker.links.items() if side != other and not link.gone)
+    return _all_told(world, one, other)
+
+
+def _all_told(world: World, one: int, but: int | None) -> bool:
+    """Whether all others, and those behind whom a former neighbour is by now, have told what they know."""
+    broker = world.brokers[one]
+    if not all(link.sync_ever for hop, link in broker.links.items() if hop != but and not link.gone):
+        return False
+    hops = [side(broker.view, one, former) for former in broker.awaited]
+    return all(hop in broker.links and (hop == but or broker.links[hop].sync_ever) for hop in hops)

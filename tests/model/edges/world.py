@@ -92,7 +92,9 @@ class World:
         for settle in broker.settles.values():
             if settle.source == other:
                 settle.position = None
-        link.retained = [entry._replace(position=place) for place, entry in enumerate(link.retained, 1)]
+        link.retained = [
+            entry._replace(position=place, sent=False) for place, entry in enumerate(link.retained, 1)
+        ]
         link.next = 1 + len(link.retained)
 
     def on(self, rule: str) -> bool:
