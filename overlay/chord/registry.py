@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from grapevine.wire.chord import Member, RingNode, TopicEntry
-from overlay.chord.ring import owns
+from overlay.chord.ring import between, owns
 
 CHUNK = 500  # topics of one message
 SILENT = 2.5  # times refresh_s
@@ -47,6 +47,14 @@ class Rest:
         self.node = node
         self.begin = copy.begin
         self.topics = {key: m for key, m in copy.topics.items() if owns(copy.begin, node.position, key)}
+
+
+def divided(copy: Copy) -> tuple[int, Rest | None]:
+    """Where its arc begins, and what it was giving away before that."""
+    given = copy.given
+    if given is not None and between(copy.begin, given.position, copy.node.position):
+        return given.position, Rest(copy, given)
+    return copy.begin, None
 
 
 class Pending:

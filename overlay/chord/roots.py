@@ -26,6 +26,7 @@ from grapevine.wire.chord import (
 )
 from overlay.behaviour import Quiet, Status
 from overlay.chord.away import FOREVER, Away
+from overlay.chord.former import Former
 from overlay.chord.holders import Holders
 from overlay.chord.membership import Membership
 from overlay.chord.rebuilding import Rebuilding
@@ -34,6 +35,7 @@ from overlay.chord.registry import (
     Giving,
     Rest,
     Topics,
+    divided,
     entries,
     founding_copies,
     silent,
@@ -43,8 +45,6 @@ from overlay.chord.registry import (
 from overlay.chord.ring import between, owns
 from overlay.core import Core
 from overlay.links.session import Session
-
-NEAR = 2  # times only those on our list are asked for what we were
 
 
 class Roots(Quiet):
@@ -63,11 +63,11 @@ class Roots(Quiet):
         self.giving: Giving | None = None
         self.left_to: RingNode | None = None  # who is the root of what we were, since we leave
         self.rebuilding = Rebuilding(self, self._arc_changed)
+        self.former = Former(membership, self)
         self.on_rooted: list[Callable[[float], None]] = []
         self.drain: Callable[[Callable[[int], bool], Callable[[float], None]], None]  # set by the path
         self._taking: dict[int, Topics] = {}
         self._number = 0
-        self._orphaned = 0  # times we were told that nobody has what we were
         self._asked_early: tuple[Session, ArcAsk] | None = None
         self._left: Callable[[float], None] | None = None
         membership.on_formed.append(self._formed)
@@ -264,14 +264,16 @@ class Roots(Quiet):
         self.rebuilding.look(now)
 
     def _absorb(self, copy: Copy) -> None:
-        self.rest = None
-        begin, given = copy.begin, copy.given
-        if given is not None and between(begin, given.position, copy.node.position):
-            self.rest, begin = Rest(copy, given), given.position
-        self.topics |= {
-            key: m for key, m in copy.topics.items() if m and owns(begin, copy.node.position, key)
-        }
+        begin, self.rest = divided(copy)
+        self._know(copy, begin)
         self.begin = self.here if owns(begin, copy.node.position, self.here) else begin
+
+    def _know(self, copy: Copy, begin: int) -> None:
+        """What it says of the topics from there on, and of no others."""
+        end = copy.node.position
+        self.topics |= {key: m for key, m in copy.topics.items() if m and owns(begin, end, key)}
+        if self.rest is not None:  # whether it has its part, or has died
+            self.membership.want(self.rest.node, self.core.now)
 
     def _take_rest(self, rest: Rest) -> None:
         """Who was to have it has not, and will not."""
@@ -320,7 +322,8 @@ class Roots(Quiet):
     def on_ask(self, session: Session, ask: ArcAsk, now: float) -> None:
         node, giving = ask.node, self.giving
         if ask.orphan:
-            self._give_copy(session, node)
+            self._number += 1
+            self.former.give(node, self._number, self._send_arc)
             return
         if node.broker != session.id or node != self.membership.predecessor or self.begin is None:
             # Who is a root now may not be one when it is answered.
@@ -345,30 +348,6 @@ class Roots(Quiet):
             return
         self._number += 1
         self._give(Giving(node, self.begin, node.position, self._number))
-
-    def _ask_holders(self) -> None:
-        """Brokers have come behind us since we, in our last life, had copied to our successors: those further
-        behind may have our copy. If nobody on our list has, others are asked too."""
-        ask = ArcAsk(self.membership.me, False, True)
-        self._orphaned += 1
-        if self._orphaned > NEAR:
-            self.core.tell(ask, *self.core.peers.values())
-            return
-        for node in self.membership.successors[1:]:
-            self.contacts.tell(node, ask)
-
-    def _give_copy(self, session: Session, node: RingNode) -> None:
-        """To the broker itself, in its next life: nobody else is the root there."""
-        place = node.position
-        earlier = [copy for old, copy in self.copies.items() if old.position == place and old != node]
-        if self.rest is not None and self.rest.node.position == place and not earlier:
-            begin, topics = self.rest.begin, self.rest.topics
-        elif earlier and earlier[-1].complete:
-            begin, topics = earlier[-1].begin, earlier[-1].topics
-        else:
-            return
-        self._number += 1
-        self._send_arc(Giving(node, begin, place, self._number), topics)
 
     def _answer_early(self, now: float) -> None:
         """Who asked before we knew it, or had topics: many may join at once, each behind the next."""
@@ -396,11 +375,11 @@ class Roots(Quiet):
 
         self.drain(giving.holds, settled)
 
-    def _send_arc(self, giving: Giving, topics: Topics) -> None:
+    def _send_arc(self, giving: Giving, topics: Topics, given: RingNode | None = None) -> None:
         chunks = list(entries(topics, sorted(topics))) or [()]
         for place, some in enumerate(chunks):
             last = place == len(chunks) - 1
-            message = ArcGive(giving.number, giving.begin, giving.end, not place, last, some)
+            message = ArcGive(giving.number, giving.begin, giving.end, not place, last, some, given)
             if not self.contacts.tell(giving.node, message):
                 return
 
@@ -416,16 +395,22 @@ class Roots(Quiet):
         del self._taking[session.id]
         if not give.number:
             if self.begin is None and give.end == self.here:
-                self._ask_holders()
+                self.former.ask(self.core)
                 self.rebuilding.begin(now)
             return
         mine = self.begin is None and give.end == self.here
         # Not while we give: we keep what lies behind that alone when it is taken. Who leaves gives again.
         follows = self.giving is None and give.end == self.begin and give.end != self.here
-        if mine or follows:
+        if mine:
+            copy = Copy(self.membership.me, give.begin)
+            copy.topics, copy.given = taken, give.given
+            self.begin, self.rest = divided(copy)
+            self._know(copy, self.begin)
+        elif follows:
             self.topics |= {key: members for key, members in taken.items() if members}
-            whole = give.begin != give.end and owns(give.begin, give.end, self.here) and follows
+            whole = give.begin != give.end and owns(give.begin, give.end, self.here)
             self.begin = self.here if whole else give.begin
+        if mine or follows:
             self.rebuilding.stop()
             self._arc_changed(now)
             self._answer_early(now)

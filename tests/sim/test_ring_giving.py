@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grapevine.wire.chord import ArcGive
+from grapevine.wire.chord import ArcGive, ArcTaken
 from grapevine.wire.identity import identify
 from overlay.chord.planes import Planes
 from overlay.chord.ring import owns
 from overlay.chord.topics import key_of
-from tests.sim.test_ring_leaving import LeavingStory, core_of
+from tests.sim.test_ring_leaving import LeavingStory, arc, core_of
 from tools.simulator.broker import BrokerHost
 from tools.simulator.ring import not_ideal, part
 from tools.simulator.watcher import Aim
@@ -17,8 +17,8 @@ class GivingStory(LeavingStory):
     """A topic that will be the newcomer's, and a subscriber whom its root reaches by a hop and, when that one
     is lost, by another."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, newcomer: str = "", later: tuple[str, ...] = ()) -> None:
+        super().__init__(newcomer=newcomer, later=later)
         arc = identify(self.before.name), identify(self.newcomer.name)
         self.topic = next(f"t{n}" for n in range(1000) if owns(*arc, key_of(f"'t{n}'")))
         others = [one for one in self.brokers if one not in (self.newcomer, self.behind, self.following)]
@@ -85,4 +85,33 @@ def test_a_part_that_was_being_given_is_known_to_who_has_the_copy_of_its_next_ro
     sender.publish({"topic": story.topic, "x": 1})
     story.wait(lambda: sender.idle)
     assert story.received(story.reader) == [1]
+    assert not story.oracle.violations
+
+
+def test_who_was_giving_a_part_away_is_not_its_root_again_in_its_next_life() -> None:
+    """The newcomer has it, and its root dies before it hears so. Back at once, behind another one that had
+    come meanwhile, it asks who has its copy: it was told that all of that is its own again."""
+    story = GivingStory("b5", ("b7",))
+    root, later = story.behind, story.following
+    assert (root.name, later.name) == ("b6", "b7")
+    died: list[BrokerHost] = []
+
+    def die(broker: BrokerHost, aim: Aim) -> bool:
+        died.append(broker)
+        story.crash(broker)
+        story.world.after(0.001, lambda _: broker.start(), None)
+        return True
+
+    story.newcomer.start()
+    story.wait(lambda: (giving := story.roots(root).giving) is not None and giving.ready)
+    story.watcher.aim = Aim(ArcTaken.kind, False, 1)
+    story.watcher.on_aim = die
+    for other in (story.newcomer, story.in_order()[0]):
+        story.network.clog(story.link(root.index, other.index), story.world.now + 1.2)
+    later.start()
+    story.wait(lambda: bool(died) and not not_ideal(story.cores()), 30.0)
+    assert died == [root]
+    story.wait(lambda: all(story.roots(broker).begin is not None for broker in story.brokers))
+    assert sum(arc(story.roots(broker)) for broker in story.brokers) == 1 << 64
+    assert not any(story.roots(broker).rebuilding.times for broker in story.brokers)
     assert not story.oracle.violations

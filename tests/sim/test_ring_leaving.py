@@ -19,9 +19,9 @@ COUNT, SEEDS = 8, 4
 
 class LeavingStory(Story):
     """Eight brokers, one of them not yet on the ring: `newcomer`, which is no seed. `before` and `behind` are
-    where it will be."""
+    where it will be. Those `later` are not there either."""
 
-    def __init__(self, successors: int = 4) -> None:
+    def __init__(self, successors: int = 4, newcomer: str = "", later: tuple[str, ...] = ()) -> None:
         calm = find("chord-calm")
         scenario = replace(
             calm,
@@ -32,10 +32,10 @@ class LeavingStory(Story):
         )
         Simulation.__init__(self, scenario, 0)
         ring = sorted(self.brokers, key=lambda broker: identify(broker.name))
-        place = next(n for n, broker in enumerate(ring) if broker.index >= SEEDS)
+        place = next(n for n, broker in enumerate(ring) if broker.index >= SEEDS and newcomer in broker.name)
         self.before, self.newcomer, self.behind = ring[place - 1], ring[place], ring[(place + 1) % COUNT]
         for broker in self.brokers:
-            if broker is not self.newcomer:
+            if broker is not self.newcomer and broker.name not in later:
                 broker.start()
         self.wait(lambda: not not_ideal(self.cores()) and all(core.ready for core in self.cores()))
 

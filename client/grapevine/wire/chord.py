@@ -191,7 +191,8 @@ class ArcAsk(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class ArcGive(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The receiver is the root of the topics from `begin` (not included) to `end`: its own position, or that
-    of the sender, who leaves; with the last part it counts."""
+    of the sender, who leaves; with the last part it counts. `given`: in its last life the receiver was giving
+    those up to this node's position to it."""
 
     kind: ClassVar[int] = 132
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
@@ -201,6 +202,7 @@ class ArcGive(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: bool
     last: bool
     entries: TopicEntries
+    given: RingNode | None = None
 
 
 class ArcTaken(msgspec.Struct, frozen=True, array_like=True, gc=False):
