@@ -26,6 +26,7 @@ from grapevine.wire.chord import (
 )
 from overlay.behaviour import Quiet, Status
 from overlay.chord.away import FOREVER, Away
+from overlay.chord.followed import Followed
 from overlay.chord.former import Former
 from overlay.chord.holders import Holders
 from overlay.chord.membership import Membership
@@ -56,6 +57,7 @@ class Roots(Quiet):
         self.begin: int | None = None  # of our arc; None: we are no root yet
         self.topics: Topics = {}
         self.copies: dict[RingNode, Copy] = {}
+        self.followed = Followed(self)
         self.holders = Holders(membership, self)
         self._heard: dict[tuple[int, int], float] = {}  # when a topic's member last said that it is one
         self.away = Away()
@@ -136,6 +138,7 @@ class Roots(Quiet):
 
     def link_up(self, session: Session, now: float) -> None:
         self.holders.link_up(session)
+        self.followed.link_up(session)
 
     def members(self, key: int) -> dict[int, Member]:
         return self.topics.get(key, {})
@@ -264,6 +267,7 @@ class Roots(Quiet):
         self.rebuilding.look(now)
 
     def _absorb(self, copy: Copy) -> None:
+        self.followed.add(copy.node)
         begin, self.rest = divided(copy)
         self._know(copy, begin)
         self.begin = self.here if owns(begin, copy.node.position, self.here) else begin
@@ -324,6 +328,8 @@ class Roots(Quiet):
         if ask.orphan:
             self._number += 1
             self.former.give(node, self._number, self._send_arc)
+            return
+        if self.followed.tell(node, session):
             return
         if node.broker != session.id or node != self.membership.predecessor or self.begin is None:
             # Who is a root now may not be one when it is answered.

@@ -255,7 +255,11 @@ class Wants(Quiet):
         self._pass_gone(MemberGone(position, incarnation, tuple(topics), 0), now)
 
     def on_gone(self, session: Session, gone: MemberGone, now: float) -> None:
-        self._pass_gone(gone, now)
+        me = self.membership.me
+        if gone.topics or (gone.position, gone.incarnation) != (me.position, me.incarnation):
+            self._pass_gone(gone, now)
+        elif self.membership.member:
+            self.membership.rejoin(now)  # another took our place while we were silent
 
     def _pass_gone(self, gone: MemberGone, now: float) -> None:
         hops: dict[RingNode, list[int]] = {}

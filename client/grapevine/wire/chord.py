@@ -212,7 +212,8 @@ class ArcTaken(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class MemberGone(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Towards the roots: this node is no longer on the ring, publications for it were cut."""
+    """Towards the roots: this node is no longer on the ring, publications for it were cut. Without topics, to
+    the node itself: it was given up, and another is the root in its place."""
 
     kind: ClassVar[int] = 134
     gate: ClassVar[Gate] = Gate(3, Carrier.PEER, BROKER)
