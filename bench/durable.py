@@ -1,6 +1,7 @@
 """`python -m bench.durable`: durable publications a second, beside the bare journal and a bare group-commit ROUTER.
 
 python -m bench.durable [--windows 64,1024] [--seconds 3] [--rounds 3] [--dir DIR] [-o json|table]
+python -m bench.durable --subscriptions 10000 [--publications 2000]: see `bench.durable_readers`
 
 One publisher, 256-byte payloads in batches of 64, acknowledged when they are on disk; interleaved rounds, so that
 the ratios hold on a busy machine. `journal`: the thread alone, in this process. `router`: a socket before it, and
@@ -25,6 +26,7 @@ from typing import Any
 import zmq
 
 from bench.broker import machine
+from bench.durable_readers import FILTERS, measure
 from bench.options import at_least, end_tidily
 from bench.running import say
 from daemon.journal import JournalThread
@@ -121,7 +123,7 @@ def bare_router(directory: Path) -> Iterator[str]:
 
 
 @contextmanager
-def grapevine_broker(directory: Path) -> Iterator[str]:
+def grapevine_broker(directory: Path) -> Iterator[tuple[str, int]]:
     config = directory / "broker.toml"
     address = f"ipc://{directory}/broker"
     config.write_text(
@@ -130,7 +132,7 @@ def grapevine_broker(directory: Path) -> Iterator[str]:
     )
     process = subprocess.Popen([sys.executable, "-m", "daemon.main", "--config", str(config)])
     try:
-        yield address
+        yield address, process.pid
     finally:
         process.terminate()
         process.wait(30)
@@ -185,9 +187,21 @@ def load(address: str, window: int, seconds: float, attached: bool) -> dict[str,
 def once(system: str, directory: Path, window: int, seconds: float) -> dict[str, float]:
     if system == "journal":
         return {"persisted_s": bare_journal(directory / "journal", window, seconds)}
-    running = bare_router if system == "router" else grapevine_broker
-    with running(directory) as address:
-        return load(address, window, seconds, system == "grapevine")
+    if system == "router":
+        with bare_router(directory) as address:
+            return load(address, window, seconds, False)
+    with grapevine_broker(directory) as (address, _):
+        return load(address, window, seconds, True)
+
+
+def subscriptions(count: int, publications: int, place: str | None) -> dict[str, Any]:
+    rows = []
+    for case in FILTERS:
+        with tempfile.TemporaryDirectory(prefix="bench-", dir=place) as name:
+            directory = Path(name)
+            with grapevine_broker(directory) as (address, broker):
+                rows.append(measure(case, address, broker, directory, count, publications))
+    return {"schema": "bench.durable-readers/1", "rows": rows, "machine": machine()}
 
 
 def run(windows: list[int], seconds: float, rounds: int, place: str | None) -> dict[str, Any]:
@@ -215,6 +229,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=at_least(1), default=3)
     parser.add_argument("--dir", default=None, help="a directory on the disk to measure")
+    parser.add_argument("--subscriptions", type=at_least(1), help="durable ones at one broker, instead")
+    parser.add_argument("--publications", type=at_least(1), default=2_000, help="to measure these with")
     parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", choices=("json", "table"), default="table")
     options = parser.parse_args()
@@ -222,8 +238,11 @@ def main() -> None:
     if options.serve:
         serve(options.serve, Path(options.dir) / "journal")
         return
-    windows = [int(word) for word in options.windows.split(",")]
-    result = run(windows, options.seconds, options.rounds, options.dir)
+    if options.subscriptions:
+        result = subscriptions(options.subscriptions, options.publications, options.dir)
+    else:
+        windows = [int(word) for word in options.windows.split(",")]
+        result = run(windows, options.seconds, options.rounds, options.dir)
     if options.output == "json":
         print(json.dumps(result))
     else:

@@ -33,6 +33,7 @@ from overlay.journal.bodies import (
 from overlay.journal.cursor import Cursor
 from overlay.journal.custody import Custody, Held
 from overlay.journal.index import Entry
+from overlay.journal.stream_index import StreamIndex
 from overlay.journal.stream_log import StreamLog
 
 MARKS_EACH = 10_000  # in one record of a checkpoint
@@ -58,6 +59,7 @@ class Contents:
     def __init__(self) -> None:
         self.custody = Custody()
         self.streams: dict[int, Stream] = {}
+        self.index = StreamIndex()  # of these
         self.sources: dict[Ordered, int] = {}  # the last number in the streams' log
         self.names: dict[int, tuple[str, str]] = {}  # publisher -> its name and its first broker's
         self.unnamed: set[int] = set()  # publishers that have come into the log since names were written
@@ -140,10 +142,12 @@ class Contents:
         self.next_stream = max(self.next_stream, body.number + 1)
         stream = self.streams.get(body.number)
         if body.state == "gone":
-            self.streams.pop(body.number, None)
+            if self.streams.pop(body.number, None) is not None and stream is not None:
+                self.index.remove(stream.body)
         elif stream is None:
             self.streams[body.number] = Stream(body)
-        else:
+            self.index.add(body)
+        else:  # its name, filter and retention stay
             stream.body = body
             stream.log.lose_to(body.next)
             stream.log.trim(body.first)

@@ -77,13 +77,11 @@ class Streams(Quiet):
 
     def find(self, name: str, filter: Filter | None = None) -> Stream | None:
         """By its name, or the one that keeps what durable subscriptions with this filter want."""
-        for stream in self.journal.contents.streams.values():
-            body = stream.body
-            if name and body.name == name:
-                return stream
-            if not name and body.retention == ACKED and body.filter == filter:
-                return stream
-        return None
+        contents = self.journal.contents
+        number = (
+            contents.index.named(name) if name else None if filter is None else contents.index.wanting(filter)
+        )
+        return None if number is None else contents.streams[number]
 
     def make(
         self,
