@@ -144,6 +144,8 @@ class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     segment_bytes: int = 64 * 1024**2  # of the log in one file
     custody_s: float = 7 * 86_400.0  # durable publications that are not settled by then are given up
     custody_bytes: int = 8 * 1024**3  # or when there are more than this
+    copies: int = 1  # of what is in custody; 2: one more at a neighbour, before it counts as persisted
+    copies_strict: bool = True  # without a neighbour that keeps one nothing counts as persisted
 
 
 class StreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

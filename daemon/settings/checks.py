@@ -151,6 +151,10 @@ def _ring(settings: Settings) -> Found:
         yield "relocation.algorithm", 'publishers move on overlay.kind = "tree" only: leave it "off"'
     if chord and not settings.overlay.ordered:
         yield "overlay.ordered", "a ring keeps the order of each publisher and topic: leave it true"
+    if settings.overlay.kind != "tree" and settings.journal.copies != 1:
+        yield "journal.copies", 'a second copy is kept on overlay.kind = "tree" only: leave it 1'
+    if settings.journal.copies != 1 and not settings.journal.enabled:
+        yield "journal.copies", "there is nothing to copy without journal.enabled"
     if not chord and settings.chord.members:
         yield (
             "chord.members",

@@ -413,6 +413,18 @@ class Journal(Section, frozen=True):
     custody_bytes: Annotated[
         int, key("bytes of the log that these may take; the oldest expire", ge=1024 * 1024, reload=True)
     ] = _JOURNAL.custody_bytes
+    copies: Annotated[
+        Literal[1, 2],
+        key('of what is in custody: 2 keeps one more at a neighbour (overlay.kind = "tree")'),
+    ] = 1
+    copies_strict: Annotated[
+        bool,
+        key(
+            "with 2 copies: while no neighbour keeps one nothing becomes persisted; false: it does, with a "
+            "warning",
+            reload=True,
+        ),
+    ] = _JOURNAL.copies_strict
     on_rot: Annotated[
         Literal["report", "stop"],
         key("damage that a restart finds is reported and passed over, or the broker does not start"),

@@ -20,6 +20,7 @@ VERBS: dict[str, Access] = {
     "broker.info": Access.READ,
     "broker.ping": Access.READ,
     "broker.drain": Access.WRITE,
+    "broker.forget": Access.WRITE,
     "link.ls": Access.READ,
     "topo.show": Access.READ,
     "subs.ls": Access.READ,

@@ -100,6 +100,44 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key: str = ""  # whose name it is
 
 
+class CopyHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Of publications in another broker's custody."""
+
+    owner: int
+    runs: list[Run]
+
+
+class CopyFreed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What of an owner's is settled."""
+
+    owner: int
+    marks: list[tuple[int, int, int]]  # publisher, incarnation, sequence
+    only: bool = False  # nothing is kept of other publishers
+
+
+class CopyState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Who an owner is, and up to which round all of its custody is here. `state`: "kept", "taken" (what is
+    here is this broker's custody from now on) or "gone"."""
+
+    owner: int
+    name: str
+    round: int
+    adverts: list[Advert] = []
+    taken: list[tuple[int, int, int]] = []  # once taken over: publisher, incarnation, sequence
+    taken_at: float = 0.0
+    state: str = "kept"
+
+
+class KeeperBody(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Who has had all that this broker has in custody, and since which life of it this journal lacks nothing
+    that an earlier round gave."""
+
+    keeper: int
+    name: str
+    round: int
+    since: int
+
+
 class Sources(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The last sequence number of each publisher that is in the streams' log."""
 
@@ -120,6 +158,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 _pubs = msgspec.msgpack.Decoder(TopicsHead)
+_copy = msgspec.msgpack.Decoder(CopyHead)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
@@ -130,7 +169,7 @@ def decode_body(body: Buffer, kind: type[Body]) -> Body:
     return msgspec.msgpack.decode(body, type=kind)
 
 
-def encode_pubs(head: PubsHead, publications: Buffer) -> bytes:
+def encode_pubs(head: PubsHead | CopyHead, publications: Buffer) -> bytes:
     encoded = _encode(head)
     return b"".join((len(encoded).to_bytes(HEAD_LENGTH_BYTES, "little"), encoded, publications))
 
@@ -140,8 +179,13 @@ def decode_head(body: Buffer) -> TopicsHead:
     return _pubs.decode(memoryview(body)[HEAD_LENGTH_BYTES:end])
 
 
+def decode_copy(body: Buffer) -> CopyHead:
+    end = HEAD_LENGTH_BYTES + int.from_bytes(body[:HEAD_LENGTH_BYTES], "little")
+    return _copy.decode(memoryview(body)[HEAD_LENGTH_BYTES:end])
+
+
 def publications_of(body: Buffer) -> memoryview:
-    """The encoded publications of a PUBS record."""
+    """The encoded publications of a PUBS or COPY record."""
     return memoryview(body)[HEAD_LENGTH_BYTES + int.from_bytes(body[:HEAD_LENGTH_BYTES], "little") :]
 
 

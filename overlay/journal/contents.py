@@ -1,4 +1,5 @@
-"""What the records of a journal add up to: custody, streams, cursors, last numbers, advertisements.
+"""What the records of a journal add up to: custody, copies of others' custody, streams, cursors,
+last numbers, advertisements.
 
 The same fold serves a restart (over the entries of all segments) and a running broker (over each record as
 it is appended), so the two cannot differ. `checkpoint` says all of it but the publications' places again, at
@@ -16,6 +17,7 @@ from overlay.journal import record
 from overlay.journal.bodies import (
     Advert,
     CursorBody,
+    KeeperBody,
     Names,
     Ordered,
     PubsHead,
@@ -30,6 +32,7 @@ from overlay.journal.bodies import (
     encode_body,
     indexes,
 )
+from overlay.journal.copied import Copies
 from overlay.journal.cursor import Cursor
 from overlay.journal.custody import Custody, Held
 from overlay.journal.index import Entry
@@ -64,6 +67,8 @@ class Contents:
         self.names: dict[int, tuple[str, str]] = {}  # publisher -> its name and its first broker's
         self.unnamed: set[int] = set()  # publishers that have come into the log since names were written
         self.adverts: dict[Source, Advert] = {}
+        self.copies = Copies(self.custody, self.adverts)
+        self.keeper: KeeperBody | None = None  # who has copies of what is in custody here
         self.next_stream = 1
         self.lost: list[tuple[int, int]] = []  # positions
 
@@ -76,12 +81,14 @@ class Contents:
     def finish(self) -> None:
         """Everything has been read."""
         self.custody.finish()
+        self.copies.finish()
         self.unnamed.clear()  # their names are asked for when more comes of them
         self.forget_adverts()
 
     def forget_adverts(self) -> None:
         """Of those who have nothing in custody any more."""
-        self.adverts = {source: a for source, a in self.adverts.items() if source in self.custody.held}
+        for source in [source for source in self.adverts if source not in self.custody.held]:
+            del self.adverts[source]
 
     def take(self, kind: int, position: int, items: int, summary: bytes) -> None:
         if kind == record.PUBS:
@@ -102,6 +109,10 @@ class Contents:
         elif kind == record.NAMES:
             for publisher, name, broker in decode_body(summary, Names).publishers:
                 self.names[publisher] = (name, broker)
+        elif kind in (record.COPY, record.COPY_FREED, record.COPY_STATE):
+            self.copies.take(kind, position, summary)
+        elif kind == record.KEEPER:
+            self.keeper = decode_body(summary, KeeperBody)
         elif kind == record.HOLE:
             self.lost.append((position, position + items - 1))
 
@@ -173,6 +184,10 @@ class Contents:
         for source, advert in self.adverts.items():
             if source in self.custody.held:
                 yield Kept(record.ADVERT, encode_body(advert))
+        if self.keeper is not None:
+            yield Kept(record.KEEPER, encode_body(self.keeper))
+        for kind, body in self.copies.checkpoint():
+            yield Kept(kind, encode_body(body))
         marks = self.custody.marks()
         for start in range(0, len(marks), MARKS_EACH):
             yield Kept(record.SETTLED, encode_body(Settled(marks[start : start + MARKS_EACH])))
@@ -203,7 +218,8 @@ class Contents:
 
     def needed(self, end: int) -> int:
         """The first position that is needed; `end` if none is."""
-        oldest = [self.custody.oldest(), *(stream.log.oldest() for stream in self.streams.values())]
+        oldest = [self.custody.oldest(), *self.copies.oldest()]
+        oldest += [stream.log.oldest() for stream in self.streams.values()]
         return min([end, *(position for position in oldest if position is not None)])
 
 

@@ -25,11 +25,18 @@ class Custody:
         self.held: dict[Source, deque[Held]] = {}
         self.settled: dict[Source, int] = {}  # of those who have something here
         self.items = 0
+        self._returned: set[Source] = set()  # some of theirs lie behind newer ones
 
     def take(self, source: Source, held: Held) -> None:
         if held.last <= self.settled.get(source, 0):
             return  # came again after it was settled
-        self.held.setdefault(source, deque()).append(held)
+        pieces = self.held.setdefault(source, deque())
+        if pieces and pieces[-1].last >= held.first:
+            if not _insert(pieces, held):
+                return
+            self._returned.add(source)
+        else:
+            pieces.append(held)
         self.items += held.items
 
     def settle(self, source: Source, sequence: int) -> bool:
@@ -44,6 +51,15 @@ class Custody:
         else:
             self.forget(source)
         return True
+
+    def has(self, source: Source, sequence: int) -> bool:
+        """Whether it is here, or settled as far as is known here."""
+        if sequence <= self.settled.get(source, 0):
+            return True
+        pieces = self.held.get(source)
+        if not pieces or sequence > pieces[-1].last:
+            return False
+        return any(held.first <= sequence <= held.last for held in pieces)
 
     def note(self, source: Source, sequence: int) -> None:
         """The same while records are read: what it settles may be read later."""
@@ -60,6 +76,7 @@ class Custody:
     def forget(self, source: Source) -> list[Held]:
         """It is given up; what was there."""
         self.settled.pop(source, None)
+        self._returned.discard(source)
         pieces = list(self.held.pop(source, ()))
         self.items -= sum(held.items for held in pieces)
         return pieces
@@ -84,7 +101,18 @@ class Custody:
 
     def oldest(self) -> int | None:
         """The first position that is needed."""
-        return min((pieces[0].position for pieces in self.held.values()), default=None)
+        firsts = [pieces[0].position for pieces in self.held.values() if pieces]
+        firsts += [held.position for source in self._returned for held in self.held.get(source, ())]
+        return min(firsts, default=None)
 
     def __iter__(self) -> Iterator[Source]:
         return iter(list(self.held))
+
+
+def _insert(pieces: deque[Held], held: Held) -> bool:
+    """Where it belongs; False if others have what it has."""
+    place = next(index for index, piece in enumerate(pieces) if piece.last >= held.first)
+    if pieces[place].first <= held.last:
+        return False
+    pieces.insert(place, held)
+    return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import pairwise
+from typing import Protocol
 
 from grapevine.wire.messages import (
     CUT_EXPIRED,
@@ -127,6 +128,46 @@ class OnDisk:
         self.record.release()
 
 
+class OnTwoDisks(OnDisk):
+    """The same where a second broker keeps copies: what is settled need not wait for it, but *persisted* is
+    said when both have it, or when custody is over."""
+
+    __slots__ = ("before", "incoming", "keeping", "written")
+
+    def __init__(self, record: HeldSettling, before: int) -> None:
+        super().__init__(record, before)
+        assert record.incoming is not None
+        self.incoming = record.incoming
+        self.before = before
+        self.keeping = record.incoming.keeping
+        self.written = False  # here
+
+    @property
+    def over(self) -> bool:
+        return not self.record.pending
+
+    def release(self) -> None:
+        self.written = True
+        self.record.unwritten = []
+        if self.incoming.keeping is self.keeping:
+            if any(cut.reason == CUT_NO_ROOM for cut in self.record.cuts):
+                self.incoming.refused(self.before, self.record.last)
+        self.record.release()
+        if (copying := self.record.holding.copying) is not None:
+            copying.look()
+
+    def tell(self) -> None:
+        if self.incoming.keeping is self.keeping:
+            self.incoming.kept()
+
+
+class Copying(Protocol):
+    """Who says when a second broker has what comes into custody (copying.py)."""
+
+    def wait(self, waiter: OnTwoDisks) -> None: ...
+    def look(self) -> None: ...
+
+
 class Holding(Quiet):
     name = "custody"
 
@@ -135,6 +176,7 @@ class Holding(Quiet):
         self.path = path
         self.stranded = 0  # batches, ever
         self.overtaken = 0  # publications
+        self.copying: Copying | None = None
         self._records: dict[Source, deque[HeldSettling]] = {}  # in order, not settled
         self._drain = 0
         self._latest: dict[Source, int] = {}  # of this drain
@@ -173,13 +215,24 @@ class Holding(Quiet):
             self._advertise(client, source)
             self.journal.hold(fresh)
             held.unwritten = fresh
-        self.journal.wait(OnDisk(held, before))
+        self.journal.wait(self._on_disk(held, before))
         if self.replay.holds(source):
             held.stranded = True
             held.pending += 1  # until they have gone out behind the older ones
             self.replay.hold_back(source, publications)
             return [], held
         return publications, held
+
+    def _on_disk(self, held: HeldSettling, before: int) -> OnDisk:
+        if self.copying is None:
+            return OnDisk(held, before)
+        waiter = OnTwoDisks(held, before)
+        self.copying.wait(waiter)
+        return waiter
+
+    def sends(self, source: Source) -> bool:
+        """Whether its publisher, or a stand-in, publishes here."""
+        return source in self._records
 
     def _last(self, source: Source) -> int:
         """The last number of this publisher that is in custody, or will be with this drain."""
@@ -213,6 +266,8 @@ class Holding(Quiet):
             self.journal.settle(source, done, self.core.now)
         if not records:
             del self._records[source]
+        if self.copying is not None:
+            self.copying.look()
 
     def strand(self, record: HeldSettling) -> None:
         self.stranded += 1

@@ -1,8 +1,9 @@
 """The index of a sealed segment: its records without their publications, so that a restart reads a few
 megabytes for gigabytes of journal.
 
-An entry has the record's header fields and its *summary*: the whole body of a small record, of PUBS the part
-before the publications. Folding the entries of an index gives exactly what scanning its segment would.
+An entry has the record's header fields and its *summary*: the whole body of a small record, of PUBS and
+COPY the part before the publications. Folding the entries of an index gives exactly what scanning its
+segment would.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 
-from overlay.journal.record import HOLE, PUBS, Buffer, Header
+from overlay.journal.record import BULK, HOLE, Buffer, Header
 
 VERSION = 1
 _CRC_BYTES = 4
@@ -45,7 +46,7 @@ _decoder = msgspec.msgpack.Decoder(Index)
 
 
 def summary(kind: int, body: Buffer) -> bytes:
-    if kind != PUBS:
+    if kind not in BULK:
         return bytes(body)
     return bytes(body[: HEAD_LENGTH_BYTES + int.from_bytes(body[:HEAD_LENGTH_BYTES], "little")])
 

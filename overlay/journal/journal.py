@@ -20,6 +20,7 @@ from grapevine.wire.messages import CUT_NO_ROOM, CUT_ROTTEN, Cut, Publication
 from overlay.behaviour import Quiet, Status
 from overlay.core import Core
 from overlay.journal.bodies import (
+    CopyHead,
     Ordered,
     PubsHead,
     Settled,
@@ -32,9 +33,9 @@ from overlay.journal.bodies import (
 )
 from overlay.journal.contents import Contents, Kept
 from overlay.journal.index import summary
-from overlay.journal.pool import Part, Pool
+from overlay.journal.pool import Part, Pool, runs_of
 from overlay.journal.reading import Read
-from overlay.journal.record import PUBS, SETTLED, record_bytes
+from overlay.journal.record import COPY, PUBS, SETTLED, record_bytes
 from overlay.journal.writing import DROP, SEAL, Append
 from overlay.settings import JournalSettings
 from overlay.timers import Timer
@@ -50,6 +51,16 @@ class Waiter(Protocol):
     """Who waits for the disk; a Settling record does."""
 
     def release(self) -> None: ...
+
+
+class Second(Protocol):
+    """Who has a copy made of what is in custody (copying.py)."""
+
+    def part(self, last: int, publications: list[Publication]) -> None:
+        """These go into custody; the last position of their record."""
+
+    def gathered(self, last: int) -> None: ...
+    def freed(self, source: Source, sequence: int) -> None: ...
 
 
 class Opened(NamedTuple):
@@ -91,6 +102,9 @@ class Journal(Quiet):
         self.custody_lost: Callable[[Cut], bool] = lambda cut: False
         # Set where order is kept for each publisher and topic, by attributes.
         self.topic: Callable[[bytes], int | None] | None = None
+        # Set by who keeps copies: these owners' are not whole any more.
+        self.copies_lost: Callable[[list[int], int], None] = lambda owners, reason: None
+        self.second: Second | None = None
         self._bytes = self._items = 0  # of publications written, for an average
         self.on_lost: list[
             Callable[[int, int, int, float], None]
@@ -152,6 +166,8 @@ class Journal(Quiet):
         if self.contents.settle(source, sequence):
             self._settled[source] = sequence
             self.ride(now)
+            if self.second is not None:
+                self.second.freed(source, sequence)
 
     # --- the end of a drain -------------------------------------------------------------------------
 
@@ -177,6 +193,8 @@ class Journal(Quiet):
                     waiter.release()
         if self._segment_bytes >= self.settings.segment_bytes:
             self._seal()
+        if self.second is not None:
+            self.second.gathered(self.next - 1)
 
     def _write_part(self, part: Part) -> None:
         streams, items = self.contents.streams, len(part.publications)
@@ -189,7 +207,20 @@ class Journal(Quiet):
         if self.topic is not None and part.wanted:
             head = TopicsHead(part.runs, wanted, self._last_of_topics(part))
         body = encode_pubs(head, encode_publications(part.publications))
-        self._append(PUBS, items, body)
+        self._write_bulk(PUBS, items, body)
+        if self.second is not None and any(run.held for run in part.runs):
+            held = [part.publications[run.start : run.start + run.items] for run in part.runs if run.held]
+            self.second.part(self.next - 1, [publication for run in held for publication in run])
+
+    def copy(self, owner: int, publications: list[Publication]) -> int:
+        """These are in another broker's custody; their last position."""
+        runs = runs_of(publications)
+        body = encode_pubs(CopyHead(owner, runs), encode_publications(publications))
+        self._write_bulk(COPY, len(publications), body)
+        return self.next - 1
+
+    def _write_bulk(self, kind: int, items: int, body: bytes) -> None:
+        self._append(kind, items, body)
         self.records += 1
         self._bytes += len(body)
         self._items += items
@@ -257,6 +288,7 @@ class Journal(Quiet):
                     now, f"custody lost: {held.last - held.first + 1} of publisher {publisher:016x}"
                 )
         self.contents.forget_adverts()
+        self.copies_lost(self.contents.copies.lose(first, last), reason)
         for stream in self.contents.streams.values():
             stream.log.lose(first, last)
         for call in self.on_lost:

@@ -20,6 +20,7 @@ def open_journal(files: Files, incarnation: int) -> tuple[Writer, Opened]:
     lost = sum(last - first + 1 for first, last in contents.lost)
     for first, last in contents.lost:
         contents.custody.lose(first, last)
+        contents.copies.lose(first, last)
         for stream in contents.streams.values():
             stream.log.lose(first, last)
     contents.lost.clear()

@@ -102,6 +102,11 @@ def _states(held: list[bool], wanted: Iterable[list[int]]) -> list[int]:
     return states
 
 
+def runs_of(publications: list[Publication]) -> list[Run]:
+    """Of publications that are in custody, in any order."""
+    return _runs(publications, [HELD] * len(publications))
+
+
 def _runs(publications: list[Publication], states: list[int]) -> list[Run]:
     runs: list[Run] = []
     publisher = incarnation = first = last = start = 0

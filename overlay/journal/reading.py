@@ -17,7 +17,7 @@ from overlay.journal.bodies import publications_of
 from overlay.journal.files import DiskFailed, Files
 from overlay.journal.index import Entry, decode_index, header_of
 from overlay.journal.names import Segment, segments
-from overlay.journal.record import PUBS, read_body
+from overlay.journal.record import BULK, read_body
 from overlay.journal.writing import Writer
 
 REMEMBERED = 8  # segments
@@ -37,7 +37,7 @@ class Places:
     __slots__ = ("entries", "positions")
 
     def __init__(self, entries: list[Entry]) -> None:
-        self.entries = [entry for entry in entries if entry.kind == PUBS]
+        self.entries = [entry for entry in entries if entry.kind in BULK]
         self.positions = array("Q", [entry.position for entry in self.entries])
 
     def at(self, position: int) -> Entry | None:

@@ -28,11 +28,15 @@ BODY_MOST = 64 << 20
 _MAGIC_BYTES = MAGIC.to_bytes(2, "little")
 
 PUBS, SETTLED, CURSOR, STREAM, START = 1, 2, 3, 4, 5
-COPY, HANDOVER = 6, 7  # promised to later parts
+COPY, HANDOVER = 6, 7  # the latter is promised to a later part
 ADVERT, SOURCES = 8, 9
 HOLE = 10  # stands for positions that were on disk and are lost
 NAMES = 11
-KINDS = frozenset((PUBS, SETTLED, CURSOR, STREAM, START, ADVERT, SOURCES, HOLE, NAMES))
+COPY_FREED, COPY_STATE, KEEPER = 12, 13, 14
+KINDS = frozenset(
+    (PUBS, SETTLED, CURSOR, STREAM, START, ADVERT, SOURCES, HOLE, NAMES, COPY, COPY_FREED, COPY_STATE, KEEPER)
+)
+BULK = frozenset((PUBS, COPY))  # their publications stand behind a head, and they need more than the reserve
 
 
 class Header(NamedTuple):

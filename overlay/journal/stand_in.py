@@ -45,12 +45,14 @@ class StandIn:
         advert: Advert,
         pieces: list[Held],
         ended: Callable[[StandIn, float], None],
+        held: bool = False,
     ) -> None:
         self.core = core
         self.journal = journal
         self.registry = registry
         self.advert = advert
         self.replayed = 0
+        self.held = held  # until it is known that nobody else publishes this
         self._pieces = pieces[::-1]
         self._rows: list[Publication] = []
         self._ended = ended
@@ -89,7 +91,7 @@ class StandIn:
     def go_on(self, now: float) -> None:
         """Something has changed that may have been waited for."""
         incoming = self.client.incoming
-        if self._over or self._working or self._waiting > 0 or not self.core.ready:
+        if self._over or self._working or self._waiting > 0 or not self.core.ready or self.held:
             return
         if self._rows or self._pieces:
             if incoming.credit > incoming.received:
@@ -121,6 +123,10 @@ class StandIn:
                     self._rows += read.publications
         return bool(self._rows)
 
+    def begin_with(self, pieces: list[Held]) -> None:
+        """These are in custody now; it has sent nothing yet."""
+        self._pieces = pieces[::-1]
+
     def skip(self, held: Held) -> bool:
         """It is given up; False if it was read already."""
         if held not in self._pieces:
@@ -149,6 +155,7 @@ class StandIns(Quiet):
         self.registry = registry
         self.working: dict[Source, StandIn] = {}
         self.replayed = 0
+        self.in_doubt: Callable[[], bool] = lambda: False  # whether somebody must be asked first
         readiness.on_ready.append(self._ready)
 
     def attach(self, core: Core) -> None:
@@ -158,14 +165,34 @@ class StandIns(Quiet):
         contents = self.journal.contents
         self.core.now = now
         for source in contents.custody:
-            advert = contents.adverts.get(source)
-            if advert is None:
-                self._give_up(source, now)
-                continue
-            pieces = list(contents.custody.held[source])
-            stand_in = StandIn(self.core, self.journal, self.registry, advert, pieces, self._ended)
-            self.working[source] = stand_in
-            stand_in.advertise(now)
+            self._begin(source, self.in_doubt(), now)
+
+    def _begin(self, source: Source, held: bool, now: float) -> None:
+        contents = self.journal.contents
+        advert = contents.adverts.get(source)
+        if advert is None:
+            self._give_up(source, now)
+            return
+        pieces = list(contents.custody.held[source])
+        stand_in = StandIn(self.core, self.journal, self.registry, advert, pieces, self._ended, held)
+        self.working[source] = stand_in
+        stand_in.advertise(now)
+
+    def take_up(self, source: Source, now: float) -> None:
+        """There is more of it in custody than its publisher has brought in this life."""
+        stand_in = self.working.get(source)
+        if stand_in is None:
+            self._begin(source, False, now)
+        elif stand_in.held:
+            stand_in.begin_with(list(self.journal.contents.custody.held.get(source, ())))
+
+    def go(self, source: Source, now: float) -> None:
+        """What is in custody of it now is for this broker to publish, and nobody else does."""
+        stand_in = self.working.get(source)
+        if stand_in is not None and stand_in.held:
+            stand_in.begin_with(list(self.journal.contents.custody.held.get(source, ())))
+            stand_in.held = False
+            stand_in.go_on(now)
 
     def _give_up(self, source: Source, now: float) -> None:
         """Its advertisement was lost with a part of the log: nobody knows what it may publish."""

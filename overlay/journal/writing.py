@@ -22,7 +22,7 @@ from overlay.journal import mark
 from overlay.journal.files import DiskFull, Files
 from overlay.journal.index import Entry, encode_index, summary
 from overlay.journal.names import Segment, segments
-from overlay.journal.record import PUBS, START, Buffer, pack, record_bytes
+from overlay.journal.record import BULK, START, Buffer, pack, record_bytes
 
 SEAL, DROP = 240, 241  # orders, never on disk
 RESERVE_BYTES = 64 << 20  # of the disk, for the records that make room
@@ -116,8 +116,8 @@ class Writer:
 
     def _commit(self, records: Sequence[Append], refused: list[tuple[int, int]]) -> None:
         if not self._room(records):
-            refused += [(record.position, record.last) for record in records if record.kind == PUBS]
-            records = [record for record in records if record.kind != PUBS]
+            refused += [(record.position, record.last) for record in records if record.kind in BULK]
+            records = [record for record in records if record.kind not in BULK]
         if not records:
             return
         if self._write(records):
@@ -131,7 +131,7 @@ class Writer:
 
     def _room(self, records: Sequence[Append]) -> bool:
         """Whether publications may be written."""
-        if not any(record.kind == PUBS for record in records):
+        if not any(record.kind in BULK for record in records):
             return True
         wanted = sum(record_bytes(len(record.body)) for record in records)
         return self.files.free_bytes() >= self.reserve + wanted

@@ -147,6 +147,11 @@ class Incoming:
         if self._unkept is not None:
             self._unkept.append(position)
 
+    @property
+    def keeping(self) -> object:
+        """What waits for the disk, until the peer counts anew."""
+        return self._unkept
+
     def kept(self, refused_to: int = 0) -> None:
         """The disk has the first that waited; or has refused what goes up to this position."""
         if self._unkept:

@@ -60,6 +60,7 @@ from overlay.links.handshake import BACKEND, Handshake
 from overlay.links.readiness import Readiness
 from overlay.outbox import Kept
 from overlay.profiles.start import Start
+from overlay.profiles.two_copies import two_copies
 from overlay.relocate.commands import RelocationCommands
 from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import Relocation
@@ -319,6 +320,7 @@ def tree_broker(
     moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(contact))
     moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
     on_disk = durable(settings, opened, publications, router, readiness, reports, addresses)
+    on_disk = two_copies(on_disk, opened, tree.join, census)
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.

@@ -31,6 +31,7 @@ from grapevine.wire import (
 )
 from grapevine.wire import messages as wire
 from grapevine.wire.drafts import Draft
+from grapevine.wire.keeping import KEEP_FREE, Keep, KeepOrder, Kept, KeptPublisher, KeptUpTo
 from grapevine.wire.mesh import Exclusion
 from grapevine.wire.messages import KINDS, Message, Publication
 from tests.fuzz.receivers import Broker, Client, Member
@@ -98,6 +99,15 @@ def samples() -> list[Message]:
         wire.Missing(77, 5, 12, 0.5, (wire.MissingBroker(78, "b2", 31.0),)),
         wire.Edges((wire.Edge(77, "b1", 5, 12, 78, ("tcp://b1:1",), True),)),
         wire.JoinAsk(77, 3, 78, 5, 2),
+        Keep(
+            7,
+            12,
+            bytes(encode_publications([plain, full])),
+            (KeptPublisher(77, 5, "quotes", (simple, rich), simple, "key"),),
+            True,
+        ),
+        Kept(7, 12, True, True, True, 3),
+        KeepOrder(KEEP_FREE, 12, (KeptUpTo(77, 5, 4),), True),
         wire.JoinAnswer(77, 3, True),
         wire.Command(1, "status", {"a": "b", "n": 1, "x": 1.5, "y": True, "z": None}),
         wire.Answer(1, "ok", b"{}", "fine"),

@@ -1,4 +1,4 @@
-"""`pubctl broker ls|info|ping|drain|reload|move`."""
+"""`pubctl broker ls|info|ping|drain|reload|move|forget`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ MOVED = (
     Column("to"),
     Column("outcome"),
     Column("path", "the way there was", listed),
+)
+FORGOTTEN = (
+    Column("broker", style="bold"),
+    Column("keeper"),
+    Column("publications", right=True),
+    Column("publishers", right=True),
+    Column("outcome"),
 )
 PINGED = (Column("name", "broker", style="bold"), Column("state"), Column("round_trip_ms", "ms", right=True))
 
@@ -180,3 +187,20 @@ def _elsewhere(row: Row) -> Reply:
         raise Failure(f"{row['name']} has no address to be asked at", NOT_FOUND)
     with opened(row["addresses"][0]) as channel:
         return channel.ask("reload")
+
+
+@broker.command()
+@click.argument("name")
+@changes
+def forget(name: str, dry_run: bool, yes: bool) -> None:
+    """Give a broker's disk up for lost: who keeps a copy of its durable publications publishes what was not
+    settled. Only with journal.copies = 2, and only while the broker is not there."""
+    with opened() as channel:
+        row = channel.ask("broker.forget", name=name, dry_run=True).body
+        what = (
+            f"forget {name}: {row['keeper']} publishes {several(row['publications'], 'publication')} "
+            f"of {several(row['publishers'], 'publisher')}"
+        )
+        if agreed(what, dry_run, yes):
+            row = channel.ask("broker.forget", name=name).body
+        show(lambda: Result([row], FORGOTTEN, missing=row["missing"]))

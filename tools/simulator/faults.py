@@ -19,7 +19,7 @@ from overlay.relocate.migration import Migration
 from overlay.relocate.relocation import ALGORITHMS, Relocation
 from overlay.softlinks.chooser import Chooser
 from overlay.softlinks.move_commands import MoveCommands
-from tools.simulator import deaths
+from tools.simulator import deaths, lost_disks
 from tools.simulator.aims import AIMS, HANDOVERS, MOVES, RARE, STEPS
 from tools.simulator.apps import App
 from tools.simulator.broker import BrokerHost
@@ -97,6 +97,7 @@ class FaultPlan:
             ("one_way", self._one_way),
             ("clock_jumps", self._clock_jump),
             ("disk_errors", self._disk_error),
+            ("lost_disks", lambda _: lost_disks.lose_disk(self)),
             ("deaths", self.die),
             ("lasting", self._lasting),
         ]

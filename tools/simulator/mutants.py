@@ -36,6 +36,7 @@ from overlay.tree.tombstones import Tombstones
 from overlay.tree.turned import TurnedSubscriptions
 from tools.simulator.apps import App
 from tools.simulator.channel_mutants import CHANNEL_MUTANTS
+from tools.simulator.copy_mutants import COPY_MUTANTS
 from tools.simulator.disk_mutants import DISK_MUTANTS
 from tools.simulator.group_mutants import GROUP_MUTANTS, LAST_MUTANTS
 from tools.simulator.handover_mutants import HANDOVER_MUTANTS
@@ -321,6 +322,7 @@ MUTANTS: dict[str, Callable[[], list[Replacement]]] = {
     "bypass-ban-ignored": _bypass_ban_ignored,
     "plane-dropped-early": _plane_dropped_early,
     "newer-sent": _newer_sent,
+    **COPY_MUTANTS,
     **DISK_MUTANTS,
     **GROUP_MUTANTS,
     **LAST_MUTANTS,

@@ -206,14 +206,14 @@ class Oracle:
 
     def broker_crashed(self, broker: int) -> None:
         self._met[broker] = 0
+        self.custody.crashed(broker, self.world.now)
         self.reach.observe(broker, frozenset())
         for counted in list(self._counting):
             counted.reach &= ~(1 << broker)
             if counted.home == broker and counted.announced.life[0] >= 0:  # a stream goes on
                 self.stop_counting(counted.announced, self.world.now)
 
-    def broker_left(self, broker: int) -> None:
-        """In good order: what it had is handed on, so what was known behind it stays known."""
+    def broker_left(self, broker: int) -> None:  # what was known behind it stays known
         self.reach.observe(broker, frozenset())
 
     def session_ended(self, life: Life, broker: int) -> None:
@@ -265,8 +265,7 @@ class Oracle:
             else:
                 self.accepted_again(broker, record)
 
-    def accepted_again(self, broker: int, record: Published) -> None:
-        """Somewhere else; what it is owed to stays the same."""
+    def accepted_again(self, broker: int, record: Published) -> None: ...  # owed to the same
 
     def owed_from(self, broker: int, record: Published) -> list[tuple[Counted, tuple[Edge, ...]]]:
         invited = self._invited(record)
@@ -305,7 +304,6 @@ class Oracle:
                 self.publications[number].settled_at = self.world.now
 
     def persisted(self, client: ClientHost, first: int, last: int) -> None:
-        """What its publisher was told is on disk, settled or not."""
         numbers = self._numbers[client.index, client.life]
         for sequence in range(first, last + 1):
             if (number := numbers.pop(sequence, None)) is not None:
@@ -316,7 +314,6 @@ class Oracle:
                 self.custody.persisted(broker, source, sequence, number)
 
     def _freed(self, number: int) -> None:
-        """Its first broker lets go of it."""
         record = self.publications[number]
         if record.settled_at is None:
             record.settled_at = self.world.now
@@ -402,6 +399,8 @@ class Oracle:
 
     def judge(self) -> None:
         """Everything owed must have arrived; call when the world is quiet."""
+        for number in self.custody.orphans():
+            self.publications[number].settled_at = inf
         for number, record in enumerate(self.publications):
             if record.settled_at is None or record.refused:
                 continue
@@ -478,6 +477,8 @@ class Oracle:
             return "cut"
         if record.persisted_at is not None and any(map(self.disk_told, record.brokers)):
             return "disk"
+        if self.custody.forgot(path, settled_at):
+            return "neighbours forgotten"
         if life[0] < 0 and self.stream_told(counted.home):
             return "disk"
         lagged = any(begin <= settled_at and end >= record.accepted_at for begin, end in self._behind[life])

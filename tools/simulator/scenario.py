@@ -107,6 +107,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock_jumps: Whole = 0  # of a host's clock: seen by a broker when it starts again
     disk_errors: Whole = 0  # a sync fails: the broker says so and stops
     reconfigurations: Whole = 0  # of a ring, to random positions
+    lost_disks: Whole = 0  # brokers whose disk is gone; some are forgotten, some come back all the same
     deaths: Whole = 0  # of up to three brokers beside each other at once; some never come back
     lasting: Whole = 0  # brokers that die, or are cut off from everybody, and are never healed
 
@@ -116,6 +117,7 @@ class Durable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     publications: float = 1.0  # share of the publishers that ask for it
     segment_bytes: int = 20_000
+    copies: int = 1
     readers: float = 0.0  # share of the subscribers that have a durable subscription too
     members: float = 0.0  # share of the subscribers that are members of a group and nothing else
     groups: int = 1
@@ -183,9 +185,15 @@ def core_settings(scenario: Scenario, random: Random, neighbours: tuple[str, ...
         clients=scenario.attachments,
         softlinks=scenario.softlinks,
         relocation=scenario.relocation,
-        journal=JournalSettings(scenario.durable.segment_bytes) if scenario.durable else JournalSettings(),
+        journal=_journal(scenario.durable),
         onehop=scenario.onehop,
     )
+
+
+def _journal(durable: Durable | None) -> JournalSettings:
+    if durable is None:
+        return JournalSettings()
+    return JournalSettings(durable.segment_bytes, copies=durable.copies)
 
 
 def find(name: str) -> Scenario:

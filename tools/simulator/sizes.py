@@ -84,6 +84,7 @@ REMEMBERED = (
     "Said.brokers",
     "LastSeen.gone",
     "Skipped.",
+    "Copied.taken",
 )  # so many, or until a timer
 CACHES = (
     *("Route.", "RouteCache.", "Fan.", "Publications._fans", "Publications._named_to", "Forwarding._sides"),
@@ -94,6 +95,9 @@ CACHES = (
 MAPS = (
     "Handshake.sessions",
     "Remote.lanes",
+    "Copies.owners",
+    "Copying._heard",
+    "Regaining._given_back",
     "SoftSessions.",
     "MasterOverlayMap.",
     "WorkingOverlayMap.",
@@ -143,7 +147,7 @@ MAPS = (
     "OneHopRouter.on_gone",
 )
 TIMERS = "Timers._order"
-TIMERS_OWN = 6  # that a broker may have for itself: rounds of its behaviours
+TIMERS_OWN = 10  # that a broker may have for itself: rounds of its behaviours
 TIMERS_EACH = 2  # and for each neighbour: its next ping, and when it is lost
 
 

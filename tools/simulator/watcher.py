@@ -77,6 +77,7 @@ class Watcher:
     def attach(self, broker: BrokerHost, core: Core) -> None:
         """A broker has started with this core."""
         self._attached[broker.index] = {}
+        self.oracle.custody.back(broker.index, self.oracle.world.now)
         self.oracle.custody.attach(broker.index, core)
         self.oracle.streams.attach(broker.index, core)
         core.add(Losses(lambda peer: self._lost(broker, peer)))

@@ -21,7 +21,7 @@ from grapevine.filters.checking import check
 from grapevine.filters.checking import check_attributes as say_what_is_wrong
 from grapevine.filters.limits import ATTRIBUTE_CHARS, ATTRIBUTES, INT_MAX, INT_MIN, NAME_CHARS
 from grapevine.filters.normal import Value
-from grapevine.wire import feeding, mesh, onehop, relocation, streams
+from grapevine.wire import feeding, keeping, mesh, onehop, relocation, streams
 from grapevine.wire import messages as wire
 from grapevine.wire.drafts import Draft
 from grapevine.wire.errors import WireError
@@ -311,6 +311,13 @@ def _check_advertisement(advertisement: wire.Advertisement) -> None:
     check(advertisement.filter)
 
 
+def _check_keep(keep: keeping.Keep) -> None:
+    for publisher in keep.publishers:
+        _check_bytes(NAME_BYTES, publisher.name)
+        for filter in (*publisher.filters, publisher.may_publish):
+            check(filter)
+
+
 def _check_leaving(leaving: wire.Leaving) -> None:
     _check_bytes(NAME_BYTES, leaving.successor_name, *leaving.successor_addresses)
 
@@ -465,6 +472,7 @@ _CHECK: dict[type[Any], Callable[[Any], None]] = {
     feeding.AbortBatch: lambda m: _check_bytes(NAME_BYTES, m.query),
     feeding.BatchState: lambda m: _check_answer(m.outcome, m.text),
     streams.Fetch: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
+    keeping.Keep: _check_keep,
     streams.Fetched: lambda m: _check_bytes(NAME_BYTES, m.outcome, *(gap.reason for gap in m.gaps)),
     streams.Acknowledge: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),
     streams.Acknowledged: lambda m: _check_bytes(NAME_BYTES, m.stream, m.cursor),

@@ -25,3 +25,4 @@ SECONDS = 1e12  # times and durations
 EDGES = 4_096  # brokers in one message
 MISSING = 1_024  # brokers that one broker misses
 ACCEPTED = 16_384  # publishers in one Accepted: of the others nobody knows how far they had come
+KEPT_PUBLISHERS = 16_384  # publishers in one message about copies, filters of one of them

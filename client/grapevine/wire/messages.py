@@ -69,6 +69,7 @@ from grapevine.wire.gates import (
     Gate,
 )
 from grapevine.wire.handover import HANDOVER, HandoverMessage
+from grapevine.wire.keeping import KEEPING, KeepMessage
 from grapevine.wire.limits import BATCH_PUBLICATIONS, CUTS
 from grapevine.wire.mesh import MESH, Exclusions, MeshMessage
 from grapevine.wire.onehop import ONEHOP, OneHopMessage
@@ -467,7 +468,7 @@ ClientMessage: TypeAlias = (
 Message: TypeAlias = (
     PeerMessage | ClientMessage | AdministrationMessage | MeshMessage | RelocationMessage | FeedingMessage
     | StreamMessage | ChordMessage | ReconfigurationMessage | PlacementMessage | OneHopMessage
-    | ChannelMessage | HandoverMessage
+    | ChannelMessage | HandoverMessage | KeepMessage
 )  # fmt: skip
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -476,6 +477,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Attach, Attached, ClientSubscribe, ClientUnsubscribe, ClientAdvertise, ClientUnadvertise, Done, Publish,
     ExtendedPublish, Deliver, Names, Detach, GoAway, Dropped, Partial,
     *ADMINISTRATION, *MESH, *RELOCATION, *FEEDING, *STREAM_MESSAGES, *CHORD, *RECONFIGURATION, *PLACEMENT,
-    *ONEHOP, *CHANNELS, *HANDOVER,
+    *ONEHOP, *CHANNELS, *HANDOVER, *KEEPING,
 )  # fmt: skip
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in MESSAGES}

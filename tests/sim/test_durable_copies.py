@@ -1,0 +1,15 @@
+"""A second copy of what is persisted, under lost disks and forgotten brokers; `make proof` runs more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.simulator.scenario import find
+from tools.simulator.seeds import simulate
+
+
+# 1, 4 and 11 have each of the fates of a lost disk.
+@pytest.mark.parametrize("seed", [1, 2, 4, 11])
+def test_durable_copies(seed: int) -> None:
+    result = simulate(find("durable-copies"), "", None, seed)
+    assert result.ok, [result.replay(), *result.violations]
