@@ -413,17 +413,9 @@ class Journal(Section, frozen=True):
     custody_bytes: Annotated[
         int, key("bytes of the log that these may take; the oldest expire", ge=1024 * 1024, reload=True)
     ] = _JOURNAL.custody_bytes
-    copies: Annotated[
-        Literal[1, 2],
-        key('of what is in custody: 2 keeps one more at a neighbour (overlay.kind = "tree")'),
-    ] = 1
+    copies: Annotated[Literal[1, 2], key("of what is in custody; 2: one more at a neighbour on a tree")] = 1
     copies_strict: Annotated[
-        bool,
-        key(
-            "with 2 copies: while no neighbour keeps one nothing becomes persisted; false: it does, with a "
-            "warning",
-            reload=True,
-        ),
+        bool, key("with 2 copies: without one nothing becomes persisted; false: it does", reload=True)
     ] = _JOURNAL.copies_strict
     on_rot: Annotated[
         Literal["report", "stop"],

@@ -306,8 +306,7 @@ def tree_broker(
     requests = Requests(attachments, router)
     migration = Migration(router.advertisements, publications, attachments)
     leave = Leave(join, sync, attachments, router)
-    missing, *lost = _losses(tree, attachments)
-    listing = TreeListing(core, join, router)
+    (missing, *lost), listing = _losses(tree, attachments), TreeListing(core, join, router)
     reports = Reports(census, neighbours.members, listing, publications, attachments)
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
@@ -319,8 +318,8 @@ def tree_broker(
     contact = Contact(handshake, census, coordinator, coordinator_address)
     moves, mesh = _soft_links(tree, neighbourhoods, reports, Permissions(contact))
     moves.busy = lambda: "a publisher moves" if migration.hops or migration.departures else ""
-    on_disk = durable(settings, opened, publications, router, readiness, reports, addresses)
-    on_disk = two_copies(on_disk, opened, tree.join, census)
+    disk = opened, publications, router, readiness, reports, addresses
+    on_disk = two_copies(durable(settings, *disk), opened, join, census)
     fed_by = feeding(settings.feeding, readiness, attachments, router, spool)
     # Who is behind a link is told before any table; Sync comes last: when it hears of a link, the others
     # have announced their tables on it.

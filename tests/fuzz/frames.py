@@ -18,6 +18,7 @@ import msgspec
 
 from daemon.packing import unpack
 from grapevine.filters import parse
+from grapevine.filters.normal import Filter
 from grapevine.wire import (
     WireError,
     decode,
@@ -38,6 +39,16 @@ from tests.fuzz.receivers import Broker, Client, Member
 from tests.messages import sample
 
 Target = Callable[[Message], None]
+
+
+def keeping(publications: list[Publication], *filters: Filter) -> list[Message]:
+    """What brokers say of copies."""
+    told = (KeptPublisher(77, 5, "quotes", filters, filters[0], "key"),)
+    return [
+        Keep(7, 12, bytes(encode_publications(publications)), told, True),
+        Kept(7, 12, True, True, True, 3),
+        KeepOrder(KEEP_FREE, 12, (KeptUpTo(77, 5, 4),), True),
+    ]
 
 
 def samples() -> list[Message]:
@@ -99,15 +110,7 @@ def samples() -> list[Message]:
         wire.Missing(77, 5, 12, 0.5, (wire.MissingBroker(78, "b2", 31.0),)),
         wire.Edges((wire.Edge(77, "b1", 5, 12, 78, ("tcp://b1:1",), True),)),
         wire.JoinAsk(77, 3, 78, 5, 2),
-        Keep(
-            7,
-            12,
-            bytes(encode_publications([plain, full])),
-            (KeptPublisher(77, 5, "quotes", (simple, rich), simple, "key"),),
-            True,
-        ),
-        Kept(7, 12, True, True, True, 3),
-        KeepOrder(KEEP_FREE, 12, (KeptUpTo(77, 5, 4),), True),
+        *keeping([plain, full], simple, rich),
         wire.JoinAnswer(77, 3, True),
         wire.Command(1, "status", {"a": "b", "n": 1, "x": 1.5, "y": True, "z": None}),
         wire.Answer(1, "ok", b"{}", "fine"),

@@ -8,8 +8,8 @@ from tools.simulator.scenario import find
 from tools.simulator.seeds import simulate
 
 
-# 1, 4 and 11 have each of the fates of a lost disk.
-@pytest.mark.parametrize("seed", [1, 2, 4, 11])
+# Together they have each of the fates of a lost disk.
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_durable_copies(seed: int) -> None:
     result = simulate(find("durable-copies"), "", None, seed)
     assert result.ok, [result.replay(), *result.violations]

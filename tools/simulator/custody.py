@@ -28,9 +28,8 @@ class CustodyWatch:
         self._lost = lost
         self._held: dict[int, dict[Key, int]] = defaultdict(dict)  # by broker: numbers of publications
         self._done: dict[tuple[int, Source], int] = {}
-        self._orphans: list[
-            tuple[int, float, int]
-        ] = []  # a publication, when its broker's disk was lost, which
+        # By publication: its source and number, when its broker's disk was lost, and which broker that is.
+        self._orphans: dict[int, tuple[Key, float, int]] = {}
         self._disks: list[tuple[int, float]] = []  # that were lost
         self._down: dict[int, list[tuple[float, float]]] = defaultdict(list)  # by broker: from when to when
         self._empty: set[int] = set()  # brokers that have not come back since
