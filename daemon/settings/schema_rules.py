@@ -18,7 +18,8 @@ MEMBERS = ["dispatcher", "matcher"]  # roles of a one-hop cluster
 
 
 def rules() -> list[Rule]:
-    return [_soft_links(), _onehop(), _dispatcher(), _unordered(), _back_end(), _balancing(), _ring()]
+    overlays = [_soft_links(), _onehop(), _dispatcher(), _unordered(), _ring()]
+    return [*overlays, _back_end(), _balancing(), _copies()]
 
 
 def _of(section: str, **keys: Rule) -> Rule:
@@ -92,3 +93,8 @@ def _ring() -> Rule:
         "then": _both(*still),
         "else": _of("chord", members={"maxItems": 0}),
     }
+
+
+def _copies() -> Rule:
+    needed = [_of("overlay", kind=_is("tree")), _of("journal", enabled=_is(True))]
+    return {"if": _given("journal", copies=_is(2)), "then": _both(*needed)}

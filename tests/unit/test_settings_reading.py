@@ -122,6 +122,8 @@ MISTAKES = [
     (RING + "[softlinks]\nstrategy = 'SD'\n", "soft links are for overlay.kind"),
     (RING + "[relocation]\nalgorithm = 'pop'\n", "publishers move on overlay.kind"),
     (RING + "ordered = false\n", "a ring keeps the order"),
+    (RING + "[journal]\ncopies = 2\n", "journal.copies: a second copy is kept on"),
+    ("[journal]\ncopies = 2\nenabled = false\n", "journal.copies: there is nothing to copy"),
     ("[chord]\nmembers = ['tcp://a:1']\n", 'chord.members: for overlay.kind = "chord"'),
     ("[broker\n", "FILE: not TOML: Expected ']'"),
 ]
