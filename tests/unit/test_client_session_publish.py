@@ -250,6 +250,34 @@ def test_cuts_are_told_once_and_acknowledged() -> None:
     assert session.undelivered() is None and not session.outgoing.unsettled
 
 
+@pytest.mark.parametrize(
+    ("by", "attributes", "why"),
+    [
+        (("topic",), {"price": 9}, "made of topic: the attribute topic is missing"),
+        (("lat/1", "lon/1"), {"lat": 4.5}, "made of lat/1, lon/1: the attribute lon is missing"),
+        (("lat/1",), {"lat": "here"}, "made of lat/1: lat must be a finite number"),
+    ],
+)
+def test_what_is_refused_for_want_of_a_topic_says_so(
+    by: tuple[str, ...], attributes: dict[str, int | float | str], why: str
+) -> None:
+    session = Session("quotes", 5)
+    session.link_up(0.0)
+    sent(session)
+    session.receive(Attached(7, "b1", 1, False, 0, 0, 100, ordered=False, ordered_by=by), 0.0)
+    session.publish({"topic": "us", "lat": 1.5, "lon": 2.5})
+    session.publish(attributes)
+    confirm(session, sent(session))
+    session.receive(Marks(1, 2, 2, 100, 0, (Cut(session.id, 5, 2, 2, CUT_NOT_ALLOWED),), 0), 0.0)
+    error = session.undelivered()
+    assert isinstance(error, NotAllowed)
+    assert str(error) == f"refused on their way: publications 2: this overlay routes by topic, which is {why}"
+    session.publish({"topic": "us", "lat": 1.5, "lon": 2.5})
+    confirm(session, sent(session))
+    session.receive(Marks(1, 3, 3, 100, 0, (Cut(session.id, 5, 3, 3, CUT_NOT_ALLOWED),), 1), 0.0)
+    assert str(session.undelivered()) == "refused on their way: publications 3", "for another reason"
+
+
 def test_a_new_epoch_numbers_its_cuts_anew() -> None:
     session = publisher()
     session.publish({"n": 1})

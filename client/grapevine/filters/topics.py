@@ -63,17 +63,17 @@ def topic_of(attributes: Mapping[str, Value], by: Sequence[Term]) -> Topic | Ref
     for term in by:
         value = attributes.get(term.attribute)
         if value is None:
-            return Refusal(
-                f"this overlay routes by topic: a publication must have {term.attribute}", str(term)
-            )
+            return Refusal(f"{_made_of(by)}: the attribute {term.attribute} is missing", str(term))
         if term.step is not None:
             value = cell_of(value, term.step)
             if value is None:
-                return Refusal(
-                    f"this overlay routes by topic: {term.attribute} must be a finite number", str(term)
-                )
+                return Refusal(f"{_made_of(by)}: {term.attribute} must be a finite number", str(term))
         values.append(value)
     return spelt(values)
+
+
+def _made_of(by: Sequence[Term]) -> str:
+    return f"this overlay routes by topic, which is made of {', '.join(map(str, by))}"
 
 
 def cell_of(value: Value, step: float) -> int | None:

@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from grapevine.client.session.duplicates import order_terms
+from grapevine.client.session.outgoing import Outgoing
 from grapevine.errors import Error, NotAllowed, Undelivered
-from grapevine.wire.messages import CUT_NO_RESPONDERS, CUT_NOT_ALLOWED, Cut
+from grapevine.filters.topics import Refusal, Term, topic_of
+from grapevine.wire import decode_attributes
+from grapevine.wire.messages import CUT_NO_RESPONDERS, CUT_NOT_ALLOWED, Attached, Cut
 
 ALONE_MOST = 1_024  # remembered: whoever asked has looked by then
 
 
 class Cuts:
-    __slots__ = ("_entries", "acknowledged", "may_publish", "seen", "unanswerable")
+    __slots__ = (
+        "_entries",
+        "_outgoing",
+        "_without_topic",
+        "acknowledged",
+        "may_publish",
+        "seen",
+        "terms",
+        "unanswerable",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._without_topic = ""  # why one of them has no topic
+        self.terms: tuple[Term, ...] = ()  # of topics, if the broker routes by them
         self.may_publish = ""  # the filter that the broker names as this client's limit
         self._entries: list[Cut] = []
         self.unanswerable: list[Cut] = []  # requests that nobody is there to answer: told to who asked
@@ -30,17 +46,33 @@ class Cuts:
     def __iter__(self) -> Iterator[Cut]:
         return iter(self._entries)
 
+    def agree(self, attached: Attached) -> None:
+        """What a broker takes."""
+        self.may_publish = attached.may_publish
+        self.terms = order_terms(attached.ordered_by)
+
     def clear(self) -> None:
         """They have been told."""
         self._entries.clear()
+        self._without_topic = ""
 
     def take(self, cuts: tuple[Cut, ...], first: int) -> None:
         fresh = cuts[max(self.seen - first, 0) :]
         if fresh and first <= self.seen:
+            self._look_for_topics(fresh)
             self._entries += [cut for cut in fresh if cut.reason != CUT_NO_RESPONDERS]
             self.unanswerable += [cut for cut in fresh if cut.reason == CUT_NO_RESPONDERS]
             del self.unanswerable[:-ALONE_MOST]
             self.seen += len(fresh)
+
+    def _look_for_topics(self, cuts: tuple[Cut, ...]) -> None:
+        """A broker says that it refused, not why; before their mark is taken they are still here."""
+        for cut in cuts if self.terms and not self._without_topic else ():
+            packed = self._outgoing.attributes_of(cut.first) if cut.reason == CUT_NOT_ALLOWED else None
+            topic = "" if packed is None else topic_of(decode_attributes(packed), self.terms)
+            if isinstance(topic, Refusal):
+                self._without_topic = topic.text
+                return
 
     def acknowledge(self) -> int:
         """How many were seen, for marks that leave now."""
@@ -64,11 +96,16 @@ class Cuts:
         if not told:
             return None
         self._entries = [cut for cut in self._entries if up_to is not None and cut.first > up_to]
+        without_topic = self._without_topic
+        if not self._entries:
+            self._without_topic = ""
         ranges = _joined(told)
         if all(cut.reason == CUT_NOT_ALLOWED for cut in told):
             spans = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
-            limit = f": this client's key may publish {self.may_publish} only" if self.may_publish else ""
-            return NotAllowed(f"refused on their way: publications {spans}{limit}")
+            why = without_topic
+            if not why and self.may_publish:
+                why = f"this client's key may publish {self.may_publish} only"
+            return NotAllowed(f"refused on their way: publications {spans}{why and ': '}{why}")
         return Undelivered(ranges)
 
 

@@ -8,7 +8,7 @@ start, marked RESENT, when a new one begins. What is large is counted by bytes a
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import cast
@@ -124,6 +124,12 @@ class Outgoing:
         if self.extends:
             return batch, ExtendedPublish
         return [Draft(p.attributes, p.payload, p.sequence, p.flags & ~EXTENDED) for p in batch], Publish
+
+    def attributes_of(self, sequence: int) -> bytes | None:
+        """Of a publication that is not settled; of an older one only as long as it happens to be here."""
+        index = bisect_left(self.buffer, sequence, key=_sequence)
+        found = self.buffer[index] if index < len(self.buffer) else None
+        return found.attributes if found is not None and found.sequence == sequence else None
 
     # --- what the broker says; positions of the wire -------------------------------------------------
 

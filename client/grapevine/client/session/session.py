@@ -65,7 +65,7 @@ class Session:
         self.broker, self.broker_name = 0, ""
         self.addresses: tuple[str, ...] = ()  # other brokers to try
         self.journal = False  # the broker's: without one nothing is ever persisted
-        self.cuts = Cuts()
+        self.cuts = Cuts(self.outgoing)
         self.dropped = 0  # deliveries lost to this client's slowness, all epochs
         self._dropped_before = 0
         self.partial: tuple[str, ...] = ()  # brokers that ours cannot reach
@@ -139,7 +139,7 @@ class Session:
         self.addresses = attached.addresses
         self.partial = ()  # or it will say
         self.journal = attached.journal
-        self.cuts.may_publish = attached.may_publish
+        self.cuts.agree(attached)
         self.outgoing.extends = attached.protocol >= ExtendedPublish.gate.since
         self.incoming.duplicates.agree(attached)
 
