@@ -92,6 +92,21 @@ def test_restart_by_name_keeps_state_and_key(topologies: Topologies) -> None:
     pubctl("local", "restart", "b9", code=6)
 
 
+def test_what_was_changed_in_the_file_is_applied_by_a_restart(topologies: Topologies) -> None:
+    pubctl = topologies.pubctl
+    file = topologies.write("three")
+    pubctl("local", "up", file)
+    Path(file).write_text(
+        Path(file).read_text() + "[[broker]]\nname = 'b2'\nbroker = { roles = ['broker', 'coordinator'] }\n"
+    )
+    error = pubctl.json("local", "up", file, code=1)["error"]
+    assert error["outdated"] == ["b2"] and f"pubctl local restart {file} b2" in error["message"]
+    pubctl("local", "restart", "b2")
+    assert pubctl.json("local", "up", file, code=1)["error"]["outdated"] == ["b2"], "as it was started"
+    pubctl("local", "restart", file, "b2")
+    assert "outdated" not in pubctl.json("local", "up", file, code=1)["error"]
+
+
 def test_up_starts_what_is_missing(topologies: Topologies) -> None:
     pubctl = topologies.pubctl
     client = "[[client]]\nkind = 'publisher'\nbroker = 'b1'\nattributes = { x = 1 }\n"

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tools.pubctl.crew import Crew, started_at
+from tools.pubctl.crew import CONFIG, Crew, started_at, toml
 from tools.pubctl.interrupts import in_one_piece, interruptible, undisturbed
+from tools.pubctl.topology import build
 
 pytestmark = pytest.mark.usefixtures("heard")
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -62,3 +63,18 @@ def test_handlers_are_as_they_were_afterwards() -> None:
     with interruptible(), in_one_piece(), undisturbed():
         signal.raise_signal(signal.SIGTERM)
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+
+def test_who_runs_with_another_configuration_than_the_file_s_is_known(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"generate": {"shape": "line", "brokers": 2}}
+    before, crew = build(content), Crew(tmp_path)
+    for broker in before.brokers:
+        crew.launch(broker.name, broker.address, tmp_path / broker.name, SLEEPER)
+        configured = crew._placed(broker, before.settings(broker))
+        (tmp_path / broker.name / CONFIG).write_text(toml(configured))
+    after = build({**content, "broker": [{"name": "b2", "broker": {"roles": ["broker", "coordinator"]}}]})
+    found = Crew(tmp_path)  # of a later command
+    assert found.is_whole(after) and found.outdated(before) == []
+    assert found.outdated(after) == ["b2"]
+    crew.down()
+    assert found.outdated(after) == [], "who does not run is started with the new one"

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tools.pubctl.interrupts import in_one_piece
 from tools.pubctl.topology import BrokerPlan, Sections, Topology
 
 FILE = "crew.json"
+CONFIG = "grapevined.toml"  # of a broker, in its directory
 KEY_FILE = "key.secret"  # of a broker, in its state directory
 START_S = 30.0  # of one broker
 STOP_S = 15.0
@@ -136,12 +138,16 @@ class Crew:
     def check_free(self, topology: Topology) -> None:
         """Somebody is to be started, and nobody else is cut off by it."""
         running = {member.name for member in self.alive}
-        wanted = {broker.name for broker in topology.brokers} | {client.name for client in topology.clients}
-        if wanted <= running:
+        if self.is_whole(topology):
             raise Failure(f"all {len(running)} of these run already: `pubctl local down` ends them")
         for broker in topology.brokers:
             if broker.name not in running:
                 self._check_name(broker, topology.settings(broker))
+
+    def is_whole(self, topology: Topology) -> bool:
+        """Everybody of it runs."""
+        wanted = {broker.name for broker in topology.brokers} | {client.name for client in topology.clients}
+        return wanted <= {member.name for member in self.alive}
 
     def _check_name(self, broker: BrokerPlan, sections: Sections) -> None:
         keys = self._keys_of(sections)
@@ -165,11 +171,8 @@ class Crew:
     def _start(self, broker: BrokerPlan, sections: Sections) -> Member:
         directory = self.directory / broker.name
         directory.mkdir(exist_ok=True)
-        sections.setdefault("broker", {})["state_dir"] = str(directory / "state")
-        if self.keys is not None:
-            sections.setdefault("security", {})["keys"] = str(self.keys)
-        config = directory / "grapevined.toml"
-        config.write_text(toml(sections))
+        config = directory / CONFIG
+        config.write_text(toml(self._placed(broker, sections)))
         command = [sys.executable, "-P", "-m", "daemon.main", "--config", str(config)]
         member = self.launch(broker.name, broker.address, directory, command)
         member.keys = str(self._keys_of(sections))
@@ -177,6 +180,25 @@ class Crew:
         if len(member.control.encode()) - len("ipc://") > SOCKET_PATH_BYTES:
             raise Failure(f"{member.control} is too long for a socket: use a shorter --dir")
         return member
+
+    def _placed(self, broker: BrokerPlan, sections: Sections) -> Sections:
+        """With what depends on where it runs."""
+        sections.setdefault("broker", {})["state_dir"] = str(self.directory / broker.name / "state")
+        if self.keys is not None:
+            sections.setdefault("security", {})["keys"] = str(self.keys)
+        return sections
+
+    def outdated(self, topology: Topology) -> list[str]:
+        """Brokers that were started before with another configuration than the file has for them now."""
+        running = {member.name for member in self.alive} - {member.name for member in self.started}
+        return [b.name for b in topology.brokers if b.name in running and self._differs(topology, b)]
+
+    def _differs(self, topology: Topology, broker: BrokerPlan) -> bool:
+        try:
+            has = tomllib.loads((self.directory / broker.name / CONFIG).read_text())
+        except (OSError, ValueError):
+            return False  # nobody knows
+        return has != tomllib.loads(toml(self._placed(broker, topology.settings(broker))))
 
     def launch(
         self, name: str, address: str, directory: Path, command: list[str], kind: str = "broker"
@@ -231,15 +253,20 @@ class Crew:
 
     # --- again ------------------------------------------------------------------------------------
 
-    def restart(self, name: str, timeout_s: float = STOP_S) -> Member:
-        """End one, if it runs, and start it again as it was started; it keeps its state and its key."""
+    def restart(self, name: str, plan: Topology | None = None, timeout_s: float = STOP_S) -> Member:
+        """End one, if it runs, and start it again; it keeps its state and its key. A broker of `plan` gets
+        the configuration that it has there, anybody else the one that it was started with."""
         old = self[name]
         if not old.command:
             raise Failure(f"{name} was started by an older pubctl: `pubctl local down` and `up` instead")
         self._end([old], timeout_s, lambda text: None)
-        member = self.launch(name, old.address, Path(old.directory), old.command, old.kind)
-        member.keys = old.keys
-        self._write()
+        planned = [broker for broker in plan.brokers if broker.name == name] if plan is not None else []
+        if plan is not None and planned:
+            member = self._start(planned[0], plan.settings(planned[0]))
+        else:
+            member = self.launch(name, old.address, Path(old.directory), old.command, old.kind)
+            member.keys = old.keys
+            self._write()
         if member.kind == "broker":
             self._await(member, self._is_ready, "is not ready")
         return member

@@ -66,7 +66,10 @@ def crew_of(topology: Path, directory: Path | None) -> Crew:
 @directory_option
 @changes
 def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None:
-    """Start every broker of TOPOLOGY that does not run, parents first, and wait until all are ready."""
+    """Start every broker of TOPOLOGY that does not run, parents first, and wait until all are ready.
+
+    One that runs is left alone, also if TOPOLOGY has another configuration for it by now: it is named.
+    """
     from tools.pubctl.topology import read
 
     plan = read(topology)
@@ -77,6 +80,9 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
         ]
         show(lambda: Result(rows, COLUMNS, {"directory": str(crew.directory)}))
         return
+    outdated = crew.outdated(plan)
+    if outdated and crew.is_whole(plan):
+        raise Failure(_as_they_were(outdated, topology, directory), outdated=outdated)
     crew.check_free(plan)  # from here on, a failure ends all that was started
     with interruptible(), bar(current(), "starting", len(plan.brokers)) as progress:
         try:
@@ -89,7 +95,17 @@ def up(topology: Path, directory: Path | None, dry_run: bool, yes: bool) -> None
     before = len(crew.members) - len(crew.started)
     told = f" ({before} ran already)" if before else ""
     current().say(f"{len(plan.brokers)} brokers are ready{told}; PUBCTL_BROKER={plan.brokers[0].address}")
+    if outdated:
+        current().say(_as_they_were(outdated, topology, directory))
     show(lambda: listing(crew))
+
+
+def _as_they_were(outdated: list[str], topology: Path, directory: Path | None) -> str:
+    place = f" --dir {directory}" if directory is not None else ""
+    return (
+        f"{', '.join(outdated)}: running with another configuration than {topology} has now: "
+        f"`pubctl local restart {topology} {' '.join(outdated)}{place}` applies it"
+    )
 
 
 def start_clients(crew: Crew, plan: Topology) -> None:
@@ -143,12 +159,16 @@ def status(topology: Path, directory: Path | None) -> None:
 def restart(words: tuple[str, ...], directory: Path | None, dry_run: bool, yes: bool) -> None:
     """End brokers or clients by their NAME and start them again with the state they have.
 
-    Without TOPOLOGY, NAME is looked for in everything that `local up` has started.
+    With TOPOLOGY, a broker gets the configuration that it has there by now. Without, NAME is looked for in
+    everything that `local up` has started, and keeps the configuration that it was started with.
     """
     from tools.pubctl.crew import FILE, Crew
+    from tools.pubctl.topology import read
 
+    plan = None
     if words[0].endswith(".toml") or directory is not None:
         file, names = (words[0], words[1:]) if words[0].endswith(".toml") else ("", words)
+        plan = read(Path(file)) if file else None
         crews = [crew_of(Path(file), directory)]
     else:
         names = words
@@ -159,7 +179,7 @@ def restart(words: tuple[str, ...], directory: Path | None, dry_run: bool, yes: 
     rows = []
     with interruptible(), bar(current(), "restarting", len(chosen)) as progress:
         for name, crew in chosen:
-            member = crew[name] if dry_run else crew.restart(name)
+            member = crew[name] if dry_run else crew.restart(name, plan)
             rows.append(_row(member))
             progress(name)
     show(lambda: Result(rows, COLUMNS))
