@@ -103,10 +103,10 @@ class Survey:
 
     def unfit(self, now: float, calm_s: float) -> str:
         """Why nothing can be reconfigured now; empty: it can."""
-        if self.complete_at is None:
-            return "no report yet"
         if self.missing:
             return f"{', '.join(self.missing[:3])} did not answer"
+        if self.complete_at is None:
+            return "nobody has reported yet; brokers are asked each reconfiguration.report_s"
         planes = {said.plane for said in self.answers.values()}
         if len(planes) > 1 or any(said.busy for said in self.answers.values()):
             return "brokers are on different planes"

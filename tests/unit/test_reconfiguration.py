@@ -77,7 +77,10 @@ def test_nothing_is_planned_while_the_ring_is_not_at_rest() -> None:
     assert survey.unfit(62.0, 60.0) == ""
     survey.take([*reports(nodes, {}, {}), {"name": "b9", "missing": True}], 70.0)
     assert "b9 did not answer" in survey.unfit(200.0, 60.0)
-    assert Survey(0.3).unfit(0.0, 0.0) == "no report yet"
+    first = Survey(0.3)
+    assert "nobody has reported yet" in first.unfit(0.0, 0.0)
+    first.take([*reports(nodes, {}, {}), {"name": "b9", "missing": True}], 0.0)
+    assert "b9 did not answer" in first.unfit(0.0, 0.0), "of the first answers, too"
 
 
 def test_a_search_ends_with_the_same_positions_and_a_lower_cost() -> None:

@@ -11,7 +11,7 @@ from tools.pubctl.channel import Channel, opened
 from tools.pubctl.commands import agreed, changes, group
 from tools.pubctl.failure import Failure
 from tools.pubctl.invocation import current
-from tools.pubctl.output import Column, Result, show
+from tools.pubctl.output import Column, Result, several, show
 
 
 def _word(value: Any) -> str:
@@ -28,6 +28,10 @@ BROKERS = (
 )
 MOVES = (Column("broker", style="bold"), Column("place_of", "takes the place of"), Column("to", "position"))
 LOOK_S = 0.2
+NOTHING_KNOWN = (
+    "nothing to plan by: of the topics that somebody subscribes to, none has been published on lately. "
+    "Let subscribers and publishers run for a while, then plan again: every broker is asked anew"
+)
 
 
 @group("reconfigure", "Positions of brokers on a ring, by what their subscribers want.")
@@ -75,8 +79,12 @@ def apply(anyway: bool, dry_run: bool, yes: bool) -> None:
     """Plan, and have the brokers change places while publications go on; waits until they have."""
     with opened() as channel:
         found = _planned(channel)
+        if not found["topics"]:
+            raise Failure(NOTHING_KNOWN)
         if not found["moves"]:
-            raise Failure("every broker is where it should be")
+            current().say("every broker is where it should be: nobody moves")
+            _show_plan(found)
+            return
         if not found["pays"] and not anyway:
             raise Failure(
                 f"it saves {found['cost'] - found['cost_after']:g} messages and costs"
@@ -93,10 +101,14 @@ def apply(anyway: bool, dry_run: bool, yes: bool) -> None:
 
 def _show_plan(found: dict[str, Any]) -> None:
     footer = (
-        f"{found['topics']} topics: cost {found['cost']:g} -> {found['cost_after']:g} a period,"
+        f"{several(found['topics'], 'topic')}: cost {found['cost']:g} -> {found['cost_after']:g} a period,"
         f" a reconfiguration costs {found['reconfiguration_cost']:g}: "
     )
     footer += "it pays" if found["pays"] else "it does not pay"
+    if not found["topics"]:
+        footer = NOTHING_KNOWN
+    elif not found["moves"]:
+        footer = f"{several(found['topics'], 'topic')}: every broker is where it should be"
     extra = {key: value for key, value in found.items() if key != "moves"}
     show(lambda: Result(found["moves"], MOVES, extra, footer=footer))
 
