@@ -8,6 +8,7 @@ latest deliveries are for. A client is looked at from the moment it falls behind
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from overlay.administration.reports import Listing
@@ -22,6 +23,10 @@ from overlay.timers import Timer
 LOOK_S = 1.0  # between two looks at clients that are behind
 DROPS_S = 10.0  # between two events of one client's losses
 SAMPLE = 256  # of the deliveries that wait
+
+
+def parent_or_child(neighbour: Remote) -> str:
+    return "parent" if neighbour.dialled else "child"
 
 
 class Behind:
@@ -42,6 +47,7 @@ class News(Quiet):
         self.behind: dict[Client, Behind] = {}
         self._timer: Timer | None = None
         self._down_at: dict[int, float] = {}
+        self.role_of: Callable[[Remote], str] = parent_or_child  # "": it has no word for it
         attachments.fell_behind = self._fell_behind
         readiness.on_ready.append(self._ready)
 
@@ -61,17 +67,20 @@ class News(Quiet):
     def link_up(self, session: Session, now: float) -> None:
         if not isinstance(session, Remote) or session.kind is not Kind.PEER:
             return
-        role = "parent" if session.dialled else "child"
+        role = self.role_of(session)
         down_at = self._down_at.pop(session.id, None)
         again = "" if down_at is None else f", again after {now - down_at:.1f} s"
-        text = f"{self.core.name} has a link to {session.name} ({role}){again}"
+        place = f" ({role})" if role else ""
+        text = f"{self.core.name} has a link to {session.name}{place}{again}"
         fields: dict[str, Any] = {} if down_at is None else {"down_s": round(now - down_at, 3)}
         self.core.event(now, "link.up", text, peer=session.name, role=role, **fields)
 
     def link_down(self, session: Session, now: float) -> None:
         if isinstance(session, Remote) and session.kind is Kind.PEER and not session.going:
             self._down_at[session.id] = now
-            kept_s, waiting = self.core.settings.links.lost_after_s, session.out.unsettled
+            settings, waiting = self.core.settings, session.out.unsettled
+            on_ring = settings.overlay.kind == "chord"
+            kept_s = (settings.chord if on_ring else settings.links).lost_after_s
             text = f"no link to {session.name}; {waiting} publications for it are kept for {kept_s:g} s"
             self.core.event(now, "link.down", text, "warn", peer=session.name, unsettled=waiting)
 

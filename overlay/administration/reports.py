@@ -80,6 +80,7 @@ class Reports(Quiet):
         self.behind: Callable[[Remote], list[str]] = census.behind
         self.waiting_for: Callable[[Client], Row | None] = lambda client: None  # set by profiles
         self.more_links: Callable[[], list[Row]] = list  # soft and candidate links
+        self.role_of: Callable[[str], str] | None = None  # of a neighbour, where there is no tree
         self.channels: Callable[[], Row | None] = lambda: None  # whom it serves results of channels
         reporters = {
             "broker": self.broker,
@@ -197,7 +198,14 @@ class Reports(Quiet):
         return {**self.broker(ask), **more, **self.links(ask)}
 
     def links(self, ask: Ask) -> Row:
-        primary = [{**row, "kind": "primary"} for row in self.members.status()["peers"]]
+        primary = [
+            {
+                **row,
+                "kind": "primary",
+                **({} if self.role_of is None else {"role": self.role_of(row["name"])}),
+            }
+            for row in self.members.status()["peers"]
+        ]
         rows = primary + self.more_links()
         return _rows(rows, len(rows), ask)
 

@@ -25,7 +25,16 @@ class ChordListing:
         ring = {**self.planes.membership.status(), **self.planes.roots.status()}
         rings = {"two_rings": self.elsewhere()}
         placed = {"placement": placement} if (placement := self.placement()) else {}
-        return {"parent": None, **ring, **rings, "reconfiguration": self.participation.status(), **placed}
+        return {**ring, **rings, "reconfiguration": self.participation.status(), **placed}
+
+    def role(self, name: str) -> str:
+        """What a neighbour is to us; of one that is several the first."""
+        here = self.planes.membership
+        if here.predecessor is not None and here.predecessor.name == name:
+            return "predecessor"
+        if name in (node.name for node in here.successors):
+            return "successor"
+        return "finger" if name in (node.name for node in here.fingers.nodes()) else ""
 
     def totals(self) -> Row:
         router = self.router

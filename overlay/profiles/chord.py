@@ -75,6 +75,7 @@ def chord_broker(
     reports = Reports(census, contacts.members, listing, planes.path, attachments)
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
+    reports.role_of, news.role_of = listing.role, lambda neighbour: listing.role(neighbour.name)
     planes.on_current.append(lambda now: setattr(reports, "publications", planes.path))
     # Up to the root, then down to the members that the copy names.
     decide = lambda side, request: ChordDecision(core, planes.path, side, request)  # noqa: E731

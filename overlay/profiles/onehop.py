@@ -72,6 +72,8 @@ def from_start(start: Start) -> Core:
     reports = Reports(census, cluster.members, listing, publications, attachments)
     news = News(listing, readiness, attachments)
     reports.waiting_for = news.waiting_for
+    # Everybody has a link to everybody.
+    reports.role_of, news.role_of = lambda name: "", lambda neighbour: ""
     decisions = OneHopDecisions(core, cluster, placing, asking)
     trace = Trace(decisions.decide)
     matching: list[Behaviour] = []

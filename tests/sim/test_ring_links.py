@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from overlay.administration.reports import Ask, Reports
 from tests.sim.test_idle_links import ring
+from tools.simulator.ring import part
 from tools.simulator.simulation import Simulation
 
 
@@ -26,3 +28,31 @@ def test_if_each_side_takes_the_other_for_who_has_dialled_one_of_them_dials() ->
     simulation.world.run(simulation.world.now + 3.0)
     assert connections(simulation) == before
     assert not simulation.oracle.violations
+
+
+def test_neighbours_on_a_ring_are_no_parents_and_children() -> None:
+    simulation = ring(5, 1_000.0)
+    for broker in simulation.brokers:
+        assert broker.core is not None
+        reports = part(broker.core, Reports)
+        listing = reports.listing
+        place = listing.place()
+        assert "parent" not in place and "depth" not in place
+        roles = {row["name"]: row["role"] for row in reports.links(Ask())["rows"]}
+        assert roles[place["predecessor"]] == "predecessor"
+        followers = [name for name in place["successors"] if name != place["predecessor"]]
+        assert {roles[name] for name in followers} == {"successor"}
+        told = [happened for happened in broker.core.events.since(0) if happened.kind == "link.up"]
+        assert told and not any(word in one.text for one in told for word in ("child", "parent"))
+    end = next(iter(list(simulation.network.connections())))
+    simulation.network.break_connection(end, told=True, other_told=True)
+    simulation.world.run(simulation.world.now + 2.0)
+    down = [
+        happened
+        for broker in simulation.brokers
+        for happened in (broker.core.events.since(0) if broker.core is not None else ())
+        if happened.kind == "link.down"
+    ]
+    assert simulation.brokers[0].core is not None
+    kept_s = simulation.brokers[0].core.settings.chord.lost_after_s
+    assert down and all(one.text.endswith(f"are kept for {kept_s:g} s") for one in down)

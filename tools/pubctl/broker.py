@@ -14,12 +14,12 @@ from tools.pubctl.commands import agreed, changes, group
 from tools.pubctl.failure import NOT_FOUND, Failure
 from tools.pubctl.invocation import current
 from tools.pubctl.output import Column, Result, listed, several, show
-from tools.pubctl.status import overview
+from tools.pubctl.status import PLACE, overview, placed
 
 LISTED = (
     Column("name", "broker", style="bold"),
     Column("state"),
-    Column("parent"),
+    *PLACE,
     Column("depth", right=True),
     Column("links", right=True),
     Column("addresses", "", listed),
@@ -46,12 +46,12 @@ def broker() -> None: ...
 
 @broker.command()
 def ls() -> None:
-    """Every broker, its state, parent and addresses."""
+    """Every broker, its state, parent (on a ring: position and successor) and addresses."""
     with opened() as channel:
 
         def produce() -> Result:
             result = overview(channel.ask("broker.ls"))
-            result.columns, result.footer = LISTED, ""
+            result.columns, result.footer = placed(LISTED, result.rows), ""
             return result
 
         show(produce)

@@ -54,9 +54,10 @@ def link_rows(found: list[Row]) -> list[Row]:
     for row in rows:
         row["neighbour"] = row.pop("name")
         parent = row.pop("parent")
-        row["role"] = (
-            "shortcut" if row.setdefault("kind", "primary") != "primary" else "parent" if parent else "child"
-        )
+        if row.setdefault("kind", "primary") != "primary":
+            row["role"] = "shortcut"
+        elif "role" not in row:  # a tree's
+            row["role"] = "parent" if parent else "child"
     return rows
 
 

@@ -10,7 +10,7 @@ import click
 from tools.pubctl.channel import Channel, opened
 from tools.pubctl.commands import agreed, changes, group
 from tools.pubctl.failure import Failure
-from tools.pubctl.output import Column, Result, count, show
+from tools.pubctl.output import Column, Result, count, several, show
 
 
 def _share(value: Any) -> str:
@@ -74,7 +74,7 @@ def apply(publisher: str, target: str, dry_run: bool, yes: bool) -> None:
     """Have PUBLISHER publish at BROKER, and wait until it does."""
     with opened() as channel:
         row = channel.ask("relocate.apply", publisher=publisher, broker=target, dry_run=True).body
-        what = f"move {publisher} from {row['from']} to {target} ({row['hops']} hops)"
+        what = f"move {publisher} from {row['from']} to {target} ({several(row['hops'], 'hop')})"
         if row["hops"] and agreed(what, dry_run, yes):
             row = channel.ask("relocate.apply", publisher=publisher, broker=target).body
             row["outcome"] = _ended(channel, publisher, target)

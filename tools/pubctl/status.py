@@ -13,10 +13,13 @@ from tools.pubctl.commands import Command
 from tools.pubctl.output import Column, Result, count, percent, several, show, size
 
 STATES = {"missing": "no answer"}
+PLACE = (Column("parent"),)
+RING_PLACE = (Column("position"), Column("successor"))
+OF_TREES = ("parent", "depth")
 COLUMNS = (
     Column("name", "broker", style="bold"),
     Column("state", show=lambda state: STATES.get(state, state)),
-    Column("parent"),
+    *PLACE,
     Column("clients", right=True),
     Column("subscriptions", "subs", count, right=True),
     Column("accepted", "", count, right=True),
@@ -41,7 +44,18 @@ def overview(reply: Reply) -> Result:
     absent = absentees(reply)
     summed = totals(brokers)
     extra = {"asked": reply.body.get("asked"), "totals": summed}
-    return Result(brokers + absent, COLUMNS, extra, footer=summary(summed), missing=reply.missing)
+    columns = placed(COLUMNS, brokers)
+    return Result(brokers + absent, columns, extra, footer=summary(summed), missing=reply.missing)
+
+
+def placed(columns: tuple[Column, ...], brokers: list[Row]) -> tuple[Column, ...]:
+    """With a column for where brokers are: a ring has no parents, a one-hop cluster no places."""
+    if any("parent" in broker for broker in brokers) or not brokers:
+        return columns
+    place = RING_PLACE if any("position" in broker for broker in brokers) else ()
+    at = columns.index(PLACE[0])
+    rest = (column for column in columns[at:] if column.key not in OF_TREES)
+    return (*columns[:at], *place, *rest)
 
 
 def absentees(reply: Reply) -> list[Row]:
@@ -68,6 +82,7 @@ def with_measures(report: Row) -> Row:
         "out_s": measured.get("publications_out_s"),
         "cpu": measured.get("cpu"),
         "memory_bytes": measured.get("memory_bytes"),
+        **({"successor": next(iter(report["successors"]), None)} if "successors" in report else {}),
     }
 
 

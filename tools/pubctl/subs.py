@@ -44,8 +44,11 @@ def ls(at: str | None, client: str | None, table: bool, limit: int | None) -> No
             reply = channel.ask("subs.ls", broker=at, name=client, table=table or None, limit=limit)
             found = reports(reply)
             extra = {"total": sum(report["total"] for report in found)}
+            rows = flat(found)
             columns = KNOWN if table else COLUMNS
-            return Result(flat(found), columns, extra, footer=left_out(found, reply), missing=reply.missing)
+            if any("topics" in row for row in rows):
+                columns = (*columns, Column("topics", "", listed))
+            return Result(rows, columns, extra, footer=left_out(found, reply), missing=reply.missing)
 
         show(produce)
 

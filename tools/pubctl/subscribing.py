@@ -18,7 +18,7 @@ from tools.pubctl.channel import locate
 from tools.pubctl.commands import Command
 from tools.pubctl.failure import TIMEOUT, USAGE, Failure
 from tools.pubctl.invocation import Duration, Invocation, current
-from tools.pubctl.output import Column, Result, as_csv
+from tools.pubctl.output import Column, Result, as_csv, several
 
 if TYPE_CHECKING:
     from grapevine import Client, GroupSubscription, Message, Subscription
@@ -188,4 +188,5 @@ def plain(value: attributes.Value) -> attributes.Value:
 def line_of(row: dict[str, Any]) -> str:
     said = words_of(row)
     payload = f"  {row['payload']}" if row["payload"] else ""
-    return f"{row['publisher']}#{row['sequence']} from {row['broker']}, {row['hops']} hops: {said}{payload}"
+    way = several(row["hops"], "hop")
+    return f"{row['publisher']}#{row['sequence']} from {row['broker']}, {way}: {said}{payload}"
