@@ -16,6 +16,8 @@ from overlay.chord.router import ChordRouter
 from overlay.core import Core
 from overlay.links.session import Session
 
+TOLD_MOST = 65_536  # publishers on one link; then all are named again when they next publish
+
 
 class Introductions:
     def __init__(self, router: ChordRouter, membership: Membership) -> None:
@@ -37,6 +39,8 @@ class Introductions:
                 self.core.tell(RingPlace(self.membership.me.position), session)
         for publisher in {publication.publisher for publication in run} - told:
             if (known := self.router.introduction(publisher)) is not None:
+                if len(told) >= TOLD_MOST:
+                    told.clear()
                 told.add(publisher)
                 self.core.tell(PublisherIs(publisher, *known), session)
 

@@ -300,6 +300,8 @@ class ChordPath(Publications):
 
     def _emit(self, topic: int, way: Way, run: list[Publication], record: Settling, now: float) -> None:
         members = self.roots.members(topic)
+        if len(self.emitted) >= TOPICS_CACHED and topic not in self.emitted:
+            self.emitted.clear()  # the manager takes what is fewer than before for a restart
         self.emitted[topic] = self.emitted.get(topic, 0) + len(run)
         if members and (away := self.roots.away.of(topic, now)):
             record.cuts += cuts_of(run, CUT_LINK_LOST)
