@@ -284,6 +284,7 @@ def test_verbs_are_classified() -> None:
         "balance.apply",
         "balance.set",
         "broker.drain",
+        "broker.forget",
         "channel.create",
         "channel.drop",
         "client.move",
