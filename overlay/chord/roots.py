@@ -248,8 +248,9 @@ class Roots(Quiet):
         self.holders.choose(now)
 
     def _extend(self, now: float) -> None:
-        """The root before us is dead: its topics are ours."""
-        if self.begin is None or self.giving is not None:
+        """The root before us is dead: its topics are ours, or go with what we give and have not sent yet."""
+        giving = self.giving
+        if self.begin is None or (giving is not None and (giving.ready or self._left is not None)):
             return
         extended = False
         while (copy := self._copy_before()) is not None:
@@ -264,6 +265,9 @@ class Roots(Quiet):
         if extended:
             self._superseded(self.begin, self.membership.me)
             self._arc_changed(now)
+            if giving is not None and self.giving is giving:
+                self._number += 1
+                self._give(Giving(giving.node, self.begin, giving.end, self._number))
         self.rebuilding.look(now)
 
     def _absorb(self, copy: Copy) -> None:

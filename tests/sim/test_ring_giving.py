@@ -115,3 +115,31 @@ def test_who_was_giving_a_part_away_is_not_its_root_again_in_its_next_life() -> 
     assert sum(arc(story.roots(broker)) for broker in story.brokers) == 1 << 64
     assert not any(story.roots(broker).rebuilding.times for broker in story.brokers)
     assert not story.oracle.violations
+
+
+def test_a_part_that_is_not_sent_yet_goes_with_what_a_dead_root_before_it_had() -> None:
+    """The giver has the copy of the root before the newcomer's part, and learns that it died while it waits
+    until what it has sent is settled and copied. It took nothing over while it gave: when it had given, what
+    it could have taken lay behind another's part, and that one had no copy."""
+    story = GivingStory()
+    dead, held = story.before, story.hop(story.home)
+    assert held not in (dead, story.behind)
+    behind = story.roots(story.behind)
+    node = next(node for node in behind.copies if node.name == dead.name)
+    held.pause(3.5)
+    story.publish(1)
+    story.run_for(0.3)
+    story.newcomer.start()
+    story.wait(lambda: behind.giving is not None)
+    story.crash(dead)
+    held.pause(3.5)
+    story.run_for(3.2)
+    story.following.pause(4.4)
+    story.wait(lambda: behind.contacts.dead(node))
+    assert behind.giving is not None and not behind.giving.ready
+    story.wait(lambda: not not_ideal(story.cores()) and story.sender.idle, 30.0)
+    roots = [story.roots(broker) for broker in story.brokers if broker is not dead]
+    story.wait(lambda: behind.giving is None and all(one.begin is not None for one in roots), 5.0)
+    assert sum(map(arc, roots)) == 1 << 64 and not any(one.rebuilding.active for one in roots)
+    assert story.received(story.reader) == [1]
+    assert not story.oracle.violations
