@@ -63,7 +63,8 @@ def test_a_forgotten_broker_is_published_by_its_keeper(overlay: Overlay) -> None
     keeper.start().ready(60)
 
     code, said = pubctl(keeper, "broker", "forget", "b2", "--dry-run")
-    assert said["rows"][0]["publications"] == MANY - 1, said
+    # That the first is settled is told to the keeper at leisure.
+    assert said["rows"][0]["publications"] in (MANY - 1, MANY), said
     code, said = pubctl(keeper, "broker", "forget", "b2", "--yes")
     assert (code, said["rows"][0]["keeper"]) in ((0, "b1"), (4, "b1")), said
     code, said = pubctl(keeper, "broker", "forget", "b2", "--yes")
