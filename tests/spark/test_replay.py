@@ -126,7 +126,8 @@ def test_what_is_available_now_comes_in_batches_and_ends(
     """Of at most so many rows each; what is published meanwhile is for the next time."""
     keep(brokers, "now")
     publish(brokers, "now", range(40))
-    wanted = frame(spark, brokers, True, stream="now", startingOffsets="earliest", maxRowsPerTrigger=15)
+    options = {"startingOffsets": "earliest", "maxRowsPerTrigger": 15}
+    wanted = frame(spark, brokers, True, stream="now", durable="nightly", **options)
     batches: list[list[int]] = []
 
     def take(rows: Any, number: int) -> None:

@@ -216,6 +216,7 @@ class ReplayStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._available: Offsets | None = None  # where a query with the trigger availableNow ends
 
     def prepareForTriggerAvailableNow(self) -> None:
+        self.initialOffset()  # a durable name is made where the query begins, not where the stream ends
         self._available = self.replay.ends()
 
     def initialOffset(self) -> Offsets:
