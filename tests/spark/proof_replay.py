@@ -147,6 +147,8 @@ class Round:
     def _kill(self, who: str, met: int) -> None:
         if who == "driver":
             self.driver.kill()
+            self._look()
+            self.driver = self.start()
         elif who == "broker":
             self.brokers.restart()
         else:
